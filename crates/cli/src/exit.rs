@@ -17,7 +17,8 @@ pub(crate) fn finish(result: Result<ExitCode, Box<dyn Failure>>) -> ExitCode {
     }
 }
 
-fn describe(failure: &dyn Failure) -> String {
+/// An error with its causes and hint, as the terminal shows it.
+pub(crate) fn describe(failure: &dyn Failure) -> String {
     if failure.is_helms() {
         return format!("Error: {}", chain(failure));
     }

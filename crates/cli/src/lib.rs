@@ -53,6 +53,7 @@ use kinds::Kinds;
 use line::Command;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -74,6 +75,7 @@ struct App {
 ///
 /// The kinds of `controllers` are available in every command.
 pub fn main(controllers: ControllerSet) -> ExitCode {
+    let begun = Instant::now();
     let app = App {
         kinds: Kinds::of(controllers.iter()),
         controllers,
@@ -85,7 +87,13 @@ pub fn main(controllers: ControllerSet) -> ExitCode {
         _ => start_logging(cli.verbose),
     }
     open_files::raise();
-    exit::finish(app.run(cli.command))
+    let parsed = begun.elapsed();
+    let code = exit::finish(app.run(cli.command));
+    let milliseconds = |time: Duration| format!("{:.1}", time.as_secs_f64() * 1000.0);
+    let (parsed, passed) = (milliseconds(parsed), milliseconds(begun.elapsed()));
+    // `cargo xtask bench release` reads this line
+    tracing::debug!(parsed, passed, "milliseconds");
+    code
 }
 
 impl App {

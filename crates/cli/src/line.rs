@@ -166,8 +166,13 @@ const NEEDS_PATH: [&str; 3] = ["no_remote_bases", "instead_of", "cache_dir"];
 const CONTROLLER_ARGUMENTS: [(&str, &str); 2] = [("controllers", "controllers"), ("install", "components")];
 
 pub(crate) fn command(controllers: &ControllerSet) -> clap::Command {
-    let command = WITHOUT_CLUSTER.iter().fold(Cli::command(), |command, name| {
-        command.mut_subcommand(name, hide_cluster_options)
+    let command = Cli::command();
+    let everywhere: Vec<clap::Arg> = CLUSTER_OPTIONS
+        .iter()
+        .filter_map(|id| argument(&command, id).cloned())
+        .collect();
+    let command = WITHOUT_CLUSTER.iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |command| hide_cluster_options(command, &everywhere))
     });
     let command = set_controller_values(command, controllers);
     let command = offer_kinds(command, &Kinds::of(controllers.iter()));
@@ -245,16 +250,17 @@ impl TypedValueParser for OfferedKinds {
 }
 
 /// Hides the options that a command does not use. `api`, `status` and `history` have some of their own.
-fn hide_cluster_options(command: clap::Command) -> clap::Command {
-    let everywhere = Cli::command();
-    CLUSTER_OPTIONS.iter().fold(command, |command, id| {
-        let known =
-            |command: &clap::Command| command.get_arguments().find(|arg| arg.get_id() == *id).cloned();
-        match (known(&command), known(&everywhere)) {
-            (None, Some(arg)) => command.arg(arg.hide(true)),
-            _ => command,
+fn hide_cluster_options(command: clap::Command, everywhere: &[clap::Arg]) -> clap::Command {
+    everywhere.iter().fold(command, |command, option| {
+        match argument(&command, option.get_id().as_str()) {
+            Some(_) => command,
+            None => command.arg(option.clone().hide(true)),
         }
     })
+}
+
+fn argument<'c>(command: &'c clap::Command, id: &str) -> Option<&'c clap::Arg> {
+    command.get_arguments().find(|arg| arg.get_id() == id)
 }
 
 pub(crate) fn parse(

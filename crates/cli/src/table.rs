@@ -1,15 +1,17 @@
 //! Tables as kubectl prints them: no lines, three spaces between columns.
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Width};
+use console::{Style, measure_text_width};
 use equate_manifest::go::duration;
+
+/// The spaces between columns.
+const GAP: usize = 3;
 
 /// Rows under a header. Remembers column widths, so that later rows align.
 #[derive(Debug)]
 pub(crate) struct Table {
     header: Option<Vec<&'static str>>,
     rows: Vec<Vec<Value>>,
-    widths: Vec<u16>,
+    widths: Vec<usize>,
     colour: bool,
 }
 
@@ -30,7 +32,12 @@ enum Tone {
 impl Value {
     /// Text; replaces line breaks, which would break the table, and drops what would steer the terminal.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
-        let text: String = text.into();
+        let mut text: String = text.into();
+        if !text.contains(char::is_control) {
+            text.truncate(text.trim_end().len());
+            let tone = Tone::Plain;
+            return Self { text, tone };
+        }
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let harmless = |c: char| match c {
             '\t' => Some(' '),
@@ -55,14 +62,16 @@ impl Value {
         }
     }
 
-    fn cell(self) -> Cell {
-        let cell = Cell::new(self.text);
-        match self.tone {
-            Tone::Plain => cell,
-            Tone::Good => cell.fg(Color::Green),
-            Tone::Bad => cell.fg(Color::Red),
-            Tone::Waiting => cell.fg(Color::Yellow),
-        }
+    /// The text in its colour.
+    fn painted(&self) -> String {
+        let style = Style::new().bright().force_styling(true);
+        let style = match self.tone {
+            Tone::Plain => return self.text.clone(),
+            Tone::Good => style.green(),
+            Tone::Bad => style.red(),
+            Tone::Waiting => style.yellow(),
+        };
+        style.apply_to(&self.text).to_string()
     }
 }
 
@@ -90,38 +99,42 @@ impl Table {
 
     /// The rows since the last call, with the header the first time; every line ends in a line break.
     pub(crate) fn take(&mut self) -> String {
-        let mut table = comfy_table::Table::new();
-        table
-            .load_style(NOTHING)
-            .set_content_arrangement(ContentArrangement::Disabled);
-        if self.colour {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
-        }
-        if let Some(header) = self.header.take() {
-            table.set_header(header);
-        }
-        for row in self.rows.drain(..) {
-            table.add_row(row.into_iter().map(Value::cell).collect::<Vec<_>>());
-        }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 3));
-            if let Some(width) = self.widths.get(index) {
-                // the constraint includes the padding
-                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 3)));
+        let header = self.header.take().into_iter();
+        let header = header.map(|names| names.into_iter().map(Value::plain).collect());
+        let rows: Vec<Vec<Value>> = header.chain(self.rows.drain(..)).collect();
+        for row in &rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (kept, value) in self.widths.iter_mut().zip(row) {
+                *kept = (*kept).max(width_of(&value.text));
             }
         }
-        let widths = table.column_max_content_widths();
-        self.widths.resize(widths.len().max(self.widths.len()), 0);
-        for (kept, width) in self.widths.iter_mut().zip(widths) {
-            *kept = (*kept).max(width);
+        let mut text = String::new();
+        for row in &rows {
+            // spaces only before a text: no line ends in them
+            let mut spaces = 0;
+            for (value, width) in row.iter().zip(&self.widths) {
+                if value.text.is_empty() {
+                    spaces += width + GAP;
+                    continue;
+                }
+                text.extend(std::iter::repeat_n(' ', spaces));
+                match self.colour {
+                    true => text.push_str(&value.painted()),
+                    false => text.push_str(&value.text),
+                }
+                spaces = width + GAP - width_of(&value.text);
+            }
+            text.push('\n');
         }
-        let lines: Vec<String> = table
-            .lines()
-            .map(|line| format!("{}\n", line.trim_end()))
-            .collect();
-        lines.concat()
+        text
+    }
+}
+
+/// The columns of a terminal that a text takes. It has no control characters.
+fn width_of(text: &str) -> usize {
+    match text.is_ascii() {
+        true => text.len(),
+        false => measure_text_width(text),
     }
 }
 
@@ -148,6 +161,18 @@ mod tests {
         );
         table.row(vec![Value::plain("b"), Value::status("False"), Value::plain("")]);
         assert_eq!(table.take(), "b             False\n");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_texts_on_a_terminal() {
+        let mut table = Table::new(vec!["A", "B", "C"], false);
+        table.row(["\u{65e5}\u{672c}", "", "c"].map(Value::plain).into());
+        table.row(["\u{e9}", "b", " "].map(Value::plain).into());
+        assert_eq!(
+            table.take(),
+            "A      B   C\n\u{65e5}\u{672c}       c\n\u{e9}      b\n"
+        );
+        assert_eq!(table.take(), "");
     }
 
     #[test]

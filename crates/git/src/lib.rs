@@ -8,7 +8,8 @@
 //!   directory in place of a URL.
 //! * [`Commit`] and [`Tree`] give access to fetched content.
 //! * [`Commit::verify`] and [`Tag::verify`] return the signer.
-//! * [`WritableRepository`] commits to a branch of a clone, or of its upstream by a push.
+//! * [`WritableRepository`] commits to a branch of a clone, or of its upstream by a push; [`queue()`] gathers the
+//!   changes of many callers, so that they share pushes.
 //! * [`watch()`] reports moved refs of a local repository; [`LocalRepository`] describes it.
 
 mod commit;
@@ -51,4 +52,7 @@ pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
 pub use transport::{RemoteError, SshAlgorithmError, SshAlgorithms};
 pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch, watch_files};
-pub use writable::{ChangeError, Past, Refusal, Upstream, WritableRepository, Written};
+pub use writable::{
+    Answer, ChangeError, Each, Past, Queue, Refusal, Requests, Upstream, Waiting, WritableRepository,
+    Written, queue,
+};

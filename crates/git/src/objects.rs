@@ -95,6 +95,15 @@ pub(crate) struct Object {
 pub(crate) struct Objects(pub(crate) Vec<Object>);
 
 impl Objects {
+    /// Adds objects that name only those before them.
+    pub(crate) fn extend(&mut self, others: Self) {
+        for object in others.0 {
+            if self.0.iter().all(|known| known.id != object.id) {
+                self.0.push(object);
+            }
+        }
+    }
+
     fn add(&mut self, kind: Kind, data: Vec<u8>) -> Result<ObjectId, ObjectsError> {
         let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, kind, &data).map_err(|source| {
             ObjectsError::Read {

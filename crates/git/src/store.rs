@@ -8,6 +8,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use crate::objects::Object;
+
 /// A mirror is open while it gets up to [`crate::Limits::packs_max`] packs; gix's default is enough for 32.
 const SLOTS: gix::odb::store::init::Slots = gix::odb::store::init::Slots::AsNeededByDiskState {
     multiplier: 2.0,
@@ -16,8 +18,16 @@ const SLOTS: gix::odb::store::init::Slots = gix::odb::store::init::Slots::AsNeed
 
 pub(crate) struct Store {
     shared: gix::ThreadSafeRepository,
-    idle: Mutex<Vec<gix::Repository>>,
-    _keep: Option<std::sync::Arc<dyn Send + Sync>>,
+    idle: Mutex<Vec<Handle>>,
+    /// Objects that the repository does not have; `None` if there never are any.
+    unwritten: Option<Mutex<Vec<Object>>>,
+    keep: Option<std::sync::Arc<dyn Send + Sync>>,
+}
+
+struct Handle {
+    repository: gix::Repository,
+    /// The number of unwritten objects that it has in memory.
+    unwritten: usize,
 }
 
 impl std::fmt::Debug for Store {
@@ -55,18 +65,59 @@ impl Store {
         Ok(Self {
             shared,
             idle: Mutex::new(Vec::new()),
-            _keep: keep,
+            unwritten: None,
+            keep,
         })
+    }
+
+    /// The same repository, to which [`Store::add`] adds objects in memory.
+    pub(crate) fn with_memory(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            idle: Mutex::new(Vec::new()),
+            unwritten: Some(Mutex::new(Vec::new())),
+            keep: self.keep.clone(),
+        }
+    }
+
+    /// Adds objects that are readable here, and are not written. Without memory, nothing happens.
+    pub(crate) fn add(&self, objects: &[Object]) {
+        if let Some(unwritten) = &self.unwritten {
+            let mut unwritten = unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+            unwritten.extend_from_slice(objects);
+        }
     }
 
     pub(crate) fn with<R>(&self, read: impl FnOnce(&gix::Repository) -> R) -> R {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let repository = idle.unwrap_or_else(|| self.shared.to_thread_local());
-        let result = read(&repository);
+        let mut handle = idle.unwrap_or_else(|| Handle {
+            repository: self.shared.to_thread_local(),
+            unwritten: 0,
+        });
+        if let Some(unwritten) = &self.unwritten {
+            let unwritten = unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+            handle.learn(&unwritten);
+        }
+        let result = read(&handle.repository);
         self.idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(repository);
+            .push(handle);
         result
+    }
+}
+
+impl Handle {
+    fn learn(&mut self, unwritten: &[Object]) {
+        self.repository.objects.enable_object_memory();
+        for object in unwritten.iter().skip(self.unwritten) {
+            let Object { id, kind, data } = object;
+            let objects = &self.repository.objects;
+            // memory takes every object; one that it does not take is missing to its reader
+            if gix::objs::Write::write_buf_with_known_id(objects, *kind, data, *id).is_err() {
+                return;
+            }
+            self.unwritten += 1;
+        }
     }
 }

@@ -23,22 +23,26 @@ use crate::{
     fetch::FetchError,
     limits::Limits,
     local::{Head, OpenError, discover_root, head},
-    objects::{Draft, Identity, Objects, ObjectsError},
+    objects::{Draft, ObjectsError},
     reference::Revision,
     store::Store,
     transport::RefUpdate,
     tree::Tree,
 };
 
+mod chain;
+mod queue;
 mod refusal;
 mod remote;
 mod turn;
 mod worktree;
 
+use chain::Chain;
+pub use queue::{Answer, Queue, Requests, Waiting, queue};
 pub use refusal::Refusal;
 use refusal::left_lock;
 use remote::ATTEMPTS_MAX;
-pub use remote::Upstream;
+pub use remote::{Each, Upstream};
 
 /// A local repository that commits can be written to.
 #[derive(Debug)]
@@ -152,30 +156,11 @@ pub struct Past {
     pub parents: Vec<String>,
 }
 
-/// The objects of one commit with its note.
-struct Made {
-    commit: ObjectId,
-    note: Option<(String, Option<ObjectId>, ObjectId)>,
-    objects: Objects,
-}
-
-impl Made {
-    /// The refs to move, the branch first.
-    fn updates(&self, branch: &str, tip: ObjectId) -> Vec<RefUpdate> {
-        let mut updates = vec![RefUpdate {
-            name: branch.to_owned(),
-            old: Some(tip),
-            new: self.commit,
-        }];
-        if let Some((name, old, new)) = &self.note {
-            updates.push(RefUpdate {
-                name: name.clone(),
-                old: *old,
-                new: *new,
-            });
-        }
-        updates
-    }
+/// The tips of a branch and of its notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tips {
+    branch: ObjectId,
+    notes: Option<ObjectId>,
 }
 
 impl WritableRepository {
@@ -229,10 +214,7 @@ impl WritableRepository {
     }
 
     fn find(&self, reference: &str) -> Option<ObjectId> {
-        self.store.with(|repository| {
-            let mut found = repository.try_find_reference(reference).ok()??;
-            found.peel_to_id().ok().map(gix::Id::detach)
-        })
+        self.store.with(|repository| tip_of(repository, reference))
     }
 
     /// A commit by its whole id.
@@ -328,14 +310,17 @@ impl WritableRepository {
                 self.find(reference)
             };
             let notes = find_notes();
-            let made = self.make(&draft, tip, notes)?;
+            let base = Tips { branch: tip, notes };
+            let mut chain = Chain::new(&self.store, &self.limits, base);
+            let id = chain.add(&draft)?;
+            let updates = chain.updates(&reference);
             if is_checked_out {
                 let updated = worktree::update(&self.store, &draft.changes);
                 updated.map_err(|source| self.repository("update the files of", source))?;
             }
             let moved = self.store.with(|repository| {
-                made.objects.write(repository)?;
-                move_refs(repository, &made.updates(&reference, tip), &draft.message)
+                chain.objects().write(repository)?;
+                move_refs(repository, &updates, &draft.message)
             });
             if let Err(source) = moved {
                 if is_checked_out {
@@ -347,7 +332,7 @@ impl WritableRepository {
                     back_off(attempt);
                     continue;
                 }
-                if let Some(file) = left_lock(&self.store, &made.updates(&reference, tip)) {
+                if let Some(file) = left_lock(&self.store, &updates) {
                     return Err(ChangeError::Locked {
                         place: self.root.display().to_string(),
                         branch: branch.to_owned(),
@@ -357,7 +342,7 @@ impl WritableRepository {
                 return Err(self.repository("write", source));
             }
             return Ok(Written::Commit {
-                id: made.commit.to_string(),
+                id: id.to_string(),
                 attempts: attempt,
             });
         }
@@ -378,45 +363,12 @@ impl WritableRepository {
             source: source.into(),
         }
     }
+}
 
-    fn make(&self, draft: &Draft, tip: ObjectId, notes: Option<ObjectId>) -> Result<Made, ObjectsError> {
-        let mut objects = Objects::default();
-        let who = (&draft.author, &draft.committer);
-        let root = self.tree_of(tip)?;
-        let tree = objects.tree(&self.store, Some(root), &draft.changes)?;
-        let commit = objects.commit(tree, Some(tip), who, draft.time, &draft.message)?;
-        let note = match &draft.note {
-            None => None,
-            Some((reference, text)) => {
-                let id = commit.to_string();
-                let (directory, name) = id.split_at(2);
-                let path = format!("{directory}/{name}");
-                let changes = [(path, Some(text.clone().into_bytes()))].into();
-                let root = notes.map(|notes| self.tree_of(notes)).transpose()?;
-                let tree = objects.tree(&self.store, root, &changes)?;
-                let who: (&Identity, &Identity) = (&draft.committer, &draft.committer);
-                let message = "Notes added by equate\n";
-                let new = objects.commit(tree, notes, who, draft.time, message)?;
-                Some((reference.clone(), notes, new))
-            }
-        };
-        Ok(Made {
-            commit,
-            note,
-            objects,
-        })
-    }
-
-    fn tree_of(&self, commit: ObjectId) -> Result<ObjectId, ObjectsError> {
-        let tree = self.store.with(|repository| {
-            let commit = repository.find_commit(commit)?;
-            Ok(commit.tree_id()?.detach())
-        });
-        tree.map_err(|source| ObjectsError::Read {
-            id: commit.to_string(),
-            source,
-        })
-    }
+/// The commit of a ref, by its full name.
+fn tip_of(repository: &gix::Repository, reference: &str) -> Option<ObjectId> {
+    let mut found = repository.try_find_reference(reference).ok()??;
+    found.peel_to_id().ok().map(gix::Id::detach)
 }
 
 /// Moves one ref by compare-and-swap.

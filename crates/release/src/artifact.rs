@@ -2,7 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 /// The thing that a version is a version of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,13 +145,14 @@ impl fmt::Display for ArtifactId {
 /// A subject may have several versions at once, when one environment runs the same image twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Artifact {
-    versions: BTreeMap<Subject, Vec<Version>>,
+    /// Shared, since most artifacts are read in many places and changed in none.
+    versions: Arc<BTreeMap<Subject, Vec<Version>>>,
 }
 
 impl Artifact {
     /// Adds a version of a subject.
     pub fn add(&mut self, subject: Subject, version: Version) {
-        let versions = self.versions.entry(subject).or_default();
+        let versions = Arc::make_mut(&mut self.versions).entry(subject).or_default();
         if let Err(at) = versions.binary_search(&version) {
             versions.insert(at, version);
         }
@@ -158,7 +160,7 @@ impl Artifact {
 
     /// Sets the only version of a subject.
     pub fn set(&mut self, subject: Subject, version: Version) {
-        self.versions.insert(subject, vec![version]);
+        Arc::make_mut(&mut self.versions).insert(subject, vec![version]);
     }
 
     /// Whether it has no version.
@@ -224,8 +226,12 @@ impl Artifact {
                 hash.update(part);
             }
         }
-        let hex: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        ArtifactId(format!("sha256:{hex}"))
+        let mut id = String::with_capacity("sha256:".len() + 64);
+        id.push_str("sha256:");
+        for byte in hash.finalize() {
+            let _infallible = write!(id, "{byte:02x}");
+        }
+        ArtifactId(id)
     }
 
     /// The version that stands for the artifact in a table: that of the image or chart named like the

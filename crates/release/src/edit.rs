@@ -197,7 +197,7 @@ pub(crate) fn target<'f>(
         directory: unit.place.directory.clone(),
         problem: problem.clone(),
     })?;
-    Ok((at, built))
+    Ok((at, built.as_ref()))
 }
 
 struct Scope<'s> {

@@ -4,13 +4,14 @@
 //! not build keeps its error and hides nothing else.
 
 use crate::artifact::Artifact;
-use crate::config::{Config, Place, ValuePath, is_directory, join};
+use crate::config::{Config, PLACES_MAX, Place, ValuePath, is_directory, join};
 use crate::field::{self, Field};
 use crate::history::{Current, History};
 use equate_kustomize::{EntryKind, Inputs, Spec, Tree};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// Names of directories that name no service.
 const SHARED: [&str; 8] = [
@@ -47,6 +48,19 @@ struct Kept {
     units: BTreeMap<Place, Unit>,
     /// The ids of directories that name no path outside.
     closed: HashSet<[u8; 32]>,
+    /// The directories of services by the directory that has them, and by name.
+    found: HashMap<String, HashMap<String, Found>>,
+}
+
+/// The directory of a service.
+#[derive(Debug, Clone)]
+struct Found {
+    id: [u8; 32],
+    place: Arc<Place>,
+    /// Whether it is empty: then it is no unit.
+    is_empty: bool,
+    /// Whether no file of it can name a path outside.
+    is_closed: bool,
 }
 
 impl Builds {
@@ -66,6 +80,49 @@ impl Builds {
         let unit = Unit::build(tree, config, place);
         kept.units.insert(unit.place.clone(), unit.clone());
         unit
+    }
+
+    /// The directories of an environment that are built on their own. Those that are as in the tree before are not
+    /// looked at again.
+    fn places(&self, tree: &dyn Tree, config: &Config, environment: &str) -> Vec<Found> {
+        let pattern = config.services.pattern();
+        let Some(parent) = pattern.services_of(environment) else {
+            let places = pattern.places(tree, &[environment]).into_iter();
+            return places.map(|place| self.found(tree, place, [0; 32])).collect();
+        };
+        let before = self.0.borrow_mut().found.remove(&parent).unwrap_or_default();
+        let mut found = Vec::new();
+        for (name, stat) in tree.list(&parent).unwrap_or_default() {
+            if stat.kind != EntryKind::Directory || name.starts_with('.') || found.len() >= PLACES_MAX {
+                continue;
+            }
+            found.push(match before.get(&name) {
+                Some(known) if known.id == stat.id && known.place.environment == environment => known.clone(),
+                Some(_) | None => {
+                    let place = Place {
+                        environment: environment.to_owned(),
+                        directory: join(&parent, &name),
+                        service: Some(name),
+                    };
+                    self.found(tree, place, stat.id)
+                }
+            });
+        }
+        let named = found.iter().filter_map(|found| {
+            let name = found.place.service.clone()?;
+            Some((name, found.clone()))
+        });
+        self.0.borrow_mut().found.insert(parent, named.collect());
+        found
+    }
+
+    fn found(&self, tree: &dyn Tree, place: Place, id: [u8; 32]) -> Found {
+        Found {
+            id,
+            is_empty: !has_files(tree, &place.directory),
+            is_closed: self.is_closed(tree, &place.directory),
+            place: Arc::new(place),
+        }
     }
 
     fn is_closed(&self, tree: &dyn Tree, directory: &str) -> bool {
@@ -134,7 +191,7 @@ pub struct Unit {
     /// Its place.
     pub place: Place,
     /// Its objects, or the error of the build.
-    pub state: Result<Built, String>,
+    pub state: Result<Arc<Built>, String>,
 }
 
 /// The objects of a unit.
@@ -184,7 +241,7 @@ impl Built {
 impl Unit {
     /// Builds a unit.
     pub fn build(tree: &dyn Tree, config: &Config, place: Place) -> Self {
-        let state = build(tree, config, &place);
+        let state = build(tree, config, &place).map(Arc::new);
         Self { place, state }
     }
 
@@ -247,21 +304,17 @@ impl Fleet {
     /// The units that a change of some services may change: theirs, and all that read files outside their own
     /// directories. The other services have only names.
     pub fn for_change(tree: &dyn Tree, config: &Config, services: &[&str], builds: &Builds) -> Self {
-        let environments: Vec<&str> = config.environments().collect();
         let (mut units, mut closed) = (Vec::new(), BTreeSet::new());
-        for place in config.services.pattern().places(tree, &environments) {
-            if !has_files(tree, &place.directory) {
-                continue;
-            }
-            let other = place
-                .service
-                .as_ref()
-                .filter(|name| !services.contains(&name.as_str()));
-            match other {
-                Some(name) if builds.is_closed(tree, &place.directory) => {
-                    closed.insert(name.clone());
+        for environment in config.environments() {
+            for found in builds.places(tree, config, environment) {
+                let other = found.place.service.as_ref();
+                match other.filter(|name| !services.contains(&name.as_str())) {
+                    _ if found.is_empty => {}
+                    Some(name) if found.is_closed => {
+                        closed.insert(name.clone());
+                    }
+                    Some(_) | None => units.push(builds.unit(tree, config, Place::clone(&found.place))),
                 }
-                Some(_) | None => units.push(builds.unit(tree, config, place)),
             }
         }
         Self {
@@ -612,5 +665,11 @@ mod tests {
         wider.sort();
         assert_eq!(directories(&later, &builds), wider);
         assert_eq!(directories(&tree, &builds), expected);
+        let files = ["kustomization.yaml", "deployment.yaml"];
+        let gone = files.map(|name| (format!("apps/dev/plain/{name}"), None));
+        let gone = later.changed(&gone.into());
+        assert_eq!(directories(&gone, &builds), expected);
+        let new = service(gone, "dev/new", plain);
+        assert_eq!(directories(&new, &builds), expected);
     }
 }

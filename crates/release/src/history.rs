@@ -7,11 +7,15 @@
 //! History grows from the oldest commit to the newest. A unit is built again only where a commit changed a
 //! path that its last build read, and a directory that gets earlier content back is not built again. A
 //! stored history grows by the commits since then, to the same result as from nothing.
+//!
+//! Builds take most of the time. [`Builder`] makes them ahead, on other threads.
 
+mod ahead;
 mod changes;
 mod growth;
 mod stored;
 
+pub use ahead::{Builder, Built};
 pub use growth::Growth;
 pub use stored::{file_name, key};
 
@@ -19,7 +23,7 @@ use crate::artifact::Artifact;
 use crate::config::Place;
 use jiff::Timestamp;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use stored::Texts;
 
 /// A commit of the branch, without its message and its tree.
@@ -183,9 +187,10 @@ impl History {
         mut wanted: impl FnMut(Key<'h>) -> bool + 'h,
     ) -> impl Iterator<Item = Entry> + 'h {
         let rows = self.rows_where(|_| true);
+        let mut artifacts = Artifacts::new(self);
         rows.into_iter().filter_map(move |row| {
             let key = self.key(row)?;
-            wanted(key).then(|| self.entry(row, key))?
+            wanted(key).then(|| self.entry(row, key, &mut artifacts))?
         })
     }
 
@@ -196,8 +201,9 @@ impl History {
             .map(|track| wanted(self.texts.get(track.directory)))
             .collect();
         let rows = self.rows_where(|row| is_wanted.get(row.track as usize).is_some_and(|wanted| *wanted));
+        let mut artifacts = Artifacts::new(self);
         rows.into_iter()
-            .filter_map(move |row| self.entry(row, self.key(row)?))
+            .filter_map(move |row| self.entry(row, self.key(row)?, &mut artifacts))
     }
 
     /// From the newest.
@@ -217,13 +223,13 @@ impl History {
         })
     }
 
-    fn entry(&self, row: Row, key: Key<'_>) -> Option<Entry> {
+    fn entry(&self, row: Row, key: Key<'_>, artifacts: &mut Artifacts<'_>) -> Option<Entry> {
         Some(Entry {
             commit: self.commit(row.commit)?,
             environment: key.environment.to_owned(),
             service: key.service.to_owned(),
-            before: stored::artifact(self.texts.get(row.before)),
-            after: stored::artifact(self.texts.get(row.after)),
+            before: artifacts.get(row.before),
+            after: artifacts.get(row.after),
         })
     }
 
@@ -259,12 +265,13 @@ impl History {
     /// The directories of the newest commit, sorted.
     pub fn current(&self) -> Vec<Current> {
         let there = self.tracks.iter().filter(|track| track.is_there);
+        let mut artifacts = Artifacts::new(self);
         let mut found: Vec<Current> = there
             .map(|track| {
                 let services = || {
                     let last = track.last.iter().flatten();
                     let named = last.map(|(service, artifact)| {
-                        let artifact = stored::artifact(self.texts.get(*artifact));
+                        let artifact = artifacts.get(*artifact);
                         (self.texts.get(*service).to_owned(), artifact.unwrap_or_default())
                     });
                     named.collect()
@@ -286,6 +293,28 @@ impl History {
             service: (!service.is_empty()).then(|| service.to_owned()),
             directory: self.texts.get(track.directory).to_owned(),
         }
+    }
+}
+
+/// The artifacts of texts, each read once: environments have the same versions one after the other.
+struct Artifacts<'h> {
+    history: &'h History,
+    known: HashMap<Text, Option<Artifact>>,
+}
+
+impl<'h> Artifacts<'h> {
+    fn new(history: &'h History) -> Self {
+        Self {
+            history,
+            known: HashMap::new(),
+        }
+    }
+
+    fn get(&mut self, number: Text) -> Option<Artifact> {
+        let known = self.known.entry(number);
+        known
+            .or_insert_with(|| stored::artifact(self.history.texts.get(number)))
+            .clone()
     }
 }
 

@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 
 mod at;
 mod diff;
+mod source;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -62,7 +63,7 @@ enum Command {
 
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
     if let Some(Command::Diff(args)) = &args.command {
-        return diff::run(args);
+        return diff::run(args, runtime);
     }
     if let Some(time) = &args.at {
         let env = args.env.as_deref();

@@ -77,7 +77,7 @@ type Cells = BTreeMap<(String, String), Cell>;
 
 fn cells(view: &View) -> Cells {
     let mut cells = Cells::new();
-    let mut newest = view.newest();
+    let newest = view.newest();
     for environment in view.config.environments() {
         for service in &view.services {
             let artifact = view.fleet.artifact(environment, service);
@@ -91,7 +91,7 @@ fn cells(view: &View) -> Cells {
                 None => ("-".to_owned(), String::new(), BTreeMap::new()),
             };
             let key = (service.clone(), environment.to_owned());
-            let brought = newest.remove(&key).map(|entry| entry.commit);
+            let brought = newest.get(service, environment).map(|entry| entry.commit.clone());
             let cell = Cell {
                 label,
                 id,

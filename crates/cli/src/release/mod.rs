@@ -21,6 +21,7 @@ pub(crate) mod matrix;
 mod past;
 mod plan_file;
 pub(crate) mod promote;
+mod read_ahead;
 mod repository;
 mod snapshot;
 pub(crate) mod status;
@@ -68,6 +69,8 @@ pub(crate) enum ReleaseError {
     Stdout(#[from] StdoutError),
     #[error("cannot read the history: an object of the repository is missing or damaged")]
     Object(#[source] TreeError),
+    #[error("cannot read the services from standard input")]
+    Stdin(#[source] std::io::Error),
     #[error("HEAD is on no branch")]
     Detached,
     #[error("no name and address for the commit")]
@@ -128,6 +131,23 @@ impl From<ChangeError<Box<Self>>> for ReleaseError {
         match error {
             ChangeError::Make(error) => *error,
             other => Self::Change(other),
+        }
+    }
+}
+
+impl ReleaseError {
+    /// The exit code of the process.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Author(_) | Self::Image(_) | Self::Until(_) => 2,
+            Self::At(_) | Self::Side(_) | Self::TwoEnvironments { .. } | Self::Unconfirmed => 2,
+            Self::Plan(
+                PlanError::Environment { .. } | PlanError::Service { .. } | PlanError::First { .. },
+            ) => 2,
+            Self::Unhealthy { .. } => UNHEALTHY,
+            Self::Blind { .. } | Self::Change(ChangeError::Unknown { .. }) => UNKNOWN,
+            Self::Stale | Self::Changed => STALE,
+            _ => 1,
         }
     }
 }
@@ -220,18 +240,6 @@ impl Failure for ReleaseError {
     }
 
     fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Author(_) | Self::Image(_) | Self::Until(_) => ExitCode::from(2),
-            Self::At(_) | Self::Side(_) | Self::TwoEnvironments { .. } | Self::Unconfirmed => {
-                ExitCode::from(2)
-            }
-            Self::Plan(
-                PlanError::Environment { .. } | PlanError::Service { .. } | PlanError::First { .. },
-            ) => ExitCode::from(2),
-            Self::Unhealthy { .. } => ExitCode::from(UNHEALTHY),
-            Self::Blind { .. } | Self::Change(ChangeError::Unknown { .. }) => ExitCode::from(UNKNOWN),
-            Self::Stale | Self::Changed => ExitCode::from(STALE),
-            _ => ExitCode::FAILURE,
-        }
+        ExitCode::from(self.code())
     }
 }

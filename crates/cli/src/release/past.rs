@@ -1,6 +1,7 @@
 //! The history of a repository, read along first parents.
 
 use super::index::Index;
+use super::read_ahead;
 use super::repository::Repository;
 use super::snapshot::{Fault, Shared, Snapshot};
 use super::{ReleaseError, text};
@@ -9,8 +10,8 @@ use equate_release::config::{Config, Place};
 use equate_release::fleet::Fleet;
 use equate_release::history::{self, Entry, Growth, History};
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::rc::Rc;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// The most commits that are read at once.
 const COMMITS_MAX: usize = 100_000;
@@ -62,30 +63,33 @@ pub(crate) fn history(
     if commits.len() > COMMITS_QUIET_MAX {
         eprintln!("reading the versions of {} commits once", commits.len());
     }
-    let fault = Fault::default();
-    let shared = Rc::new(Shared::default());
-    let snapshot = |tree: &Tree| Snapshot::sharing(tree.clone(), Rc::clone(&fault), Rc::clone(&shared));
-    let mut before = None;
-    let history = match meets {
-        Some(tree) => {
-            before = Some(snapshot(&tree));
-            stored.unwrap_or_default()
-        }
+    let history = match &meets {
+        Some(_) => stored.unwrap_or_default(),
         None => History::default(),
     };
     let mut growth = Growth::new(history, config);
-    for (commit, tree) in commits.iter().rev() {
-        let after = snapshot(tree);
-        match &before {
-            None => growth.begin(&after, commit, is_root),
-            Some(before) => growth.advance(before, &after, commit),
-        }
-        // what is built from an object that cannot be read is wrong
-        if let Some(error) = fault.take() {
-            return Err(ReleaseError::Object(error));
-        }
-        before = Some(after);
+    let trees: Vec<&Tree> = commits.iter().rev().map(|(_, tree)| tree).collect();
+    if let (None, Some(first)) = (&meets, trees.first()) {
+        growth.expect(read_ahead::all(config, first)?);
     }
+    let mut commits = commits.iter().rev().map(|(commit, _)| commit);
+    read_ahead::each(config, meets.as_ref(), &trees, |chunk| {
+        let mut before = chunk.before;
+        for ((after, built), commit) in chunk.commits.into_iter().zip(commits.by_ref()) {
+            match &before {
+                None => growth.begin(&after, commit, is_root),
+                Some(before) => {
+                    growth.expect(built);
+                    growth.advance(before, &after, commit);
+                }
+            }
+            if let Some(error) = after.fault().take() {
+                return Err(ReleaseError::Object(error));
+            }
+            before = Some(after);
+        }
+        Ok(())
+    })?;
     let history = growth.finish();
     if let Err(error) = index.write(&key, &history) {
         tracing::debug!(%error, "cannot write the index of the history");
@@ -142,15 +146,60 @@ pub(crate) fn changes<'h>(history: &'h History, places: &[Place]) -> impl Iterat
     history.entries_in(&|directory| wanted.contains(directory))
 }
 
-/// The changes of one service, newest first.
-pub(crate) fn of_service(
-    repository: &Repository,
-    tip: &Commit,
-    config: &Config,
-    service: &str,
-) -> Result<Vec<Entry>, ReleaseError> {
-    let history = history(repository, tip, config)?;
-    Ok(history.entries(|key| key.service == service).collect())
+/// The history of commits that are not on the branch yet, each a child of the one before: that of the first,
+/// grown in memory.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// The configuration that the history is of.
+    key: String,
+    commits: Vec<String>,
+    history: History,
+}
+
+impl Ahead {
+    /// The history up to the newest of some commits. Only the first is on the branch.
+    ///
+    /// # Errors
+    /// An object of the history is missing or damaged.
+    pub(crate) fn of(
+        &mut self,
+        repository: &Repository,
+        commits: &[Commit],
+        config: &Config,
+    ) -> Result<&History, ReleaseError> {
+        let key = history::key(config);
+        let ids: Vec<String> = commits.iter().map(|commit| commit.revision().commit()).collect();
+        let (Some(first), Some(id)) = (commits.first(), ids.first()) else {
+            return Ok(&self.history);
+        };
+        if self.key != key || self.commits.is_empty() || !ids.starts_with(&self.commits) {
+            self.history = history(repository, first, config)?;
+            self.commits = vec![id.clone()];
+            self.key = key;
+        }
+        if self.commits.len() == ids.len() {
+            return Ok(&self.history);
+        }
+        let fault = Fault::default();
+        let shared = Arc::new(Shared::default());
+        let snapshot =
+            |commit: &Commit| Snapshot::sharing(commit.tree().clone(), fault.clone(), Arc::clone(&shared));
+        let mut growth = Growth::new(std::mem::take(&mut self.history), config);
+        for pair in commits.windows(2).skip(self.commits.len() - 1) {
+            if let [before, after] = pair {
+                growth.advance(&snapshot(before), &snapshot(after), &described(after));
+            }
+        }
+        self.history = growth.finish();
+        self.commits = ids;
+        match fault.take() {
+            None => Ok(&self.history),
+            Some(error) => {
+                self.commits.clear();
+                Err(ReleaseError::Object(error))
+            }
+        }
+    }
 }
 
 /// The newest commit that is not younger than a time.
@@ -182,18 +231,44 @@ pub(crate) fn at(repository: &Repository, tip: &Commit, time: Timestamp) -> Resu
 /// A service in an environment.
 pub(crate) type Key = (String, String);
 
-/// The newest change of each wanted service and environment.
-pub(crate) fn newest(history: &History, wanted: &BTreeSet<Key>) -> BTreeMap<Key, Entry> {
-    let mut missing: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (service, environment) in wanted {
-        missing.entry(service).or_default().insert(environment);
+/// The newest changes, by service and environment.
+#[derive(Default)]
+pub(crate) struct Newest(HashMap<String, Vec<Entry>>);
+
+impl Newest {
+    /// The newest change of each wanted service and environment.
+    pub(crate) fn of<'h>(history: &'h History, mut is_wanted: impl FnMut(&str, &str) -> bool + 'h) -> Self {
+        let mut seen: HashMap<&str, Vec<&str>> = HashMap::new();
+        let entries = history.entries(move |key| {
+            let seen = seen.entry(key.service).or_default();
+            let is_newest = !seen.contains(&key.environment);
+            if is_newest {
+                seen.push(key.environment);
+            }
+            is_newest && is_wanted(key.service, key.environment)
+        });
+        let mut newest = Self::default();
+        for entry in entries {
+            match newest.0.get_mut(&entry.service) {
+                Some(known) => known.push(entry),
+                None => {
+                    newest.0.insert(entry.service.clone(), vec![entry]);
+                }
+            }
+        }
+        newest
     }
-    let newest = history.entries(|key| {
-        let environments = missing.get_mut(key.service);
-        environments.is_some_and(|environments| environments.remove(key.environment))
-    });
-    let keyed = newest.map(|entry| ((entry.service.clone(), entry.environment.clone()), entry));
-    keyed.collect()
+
+    /// The change that brought the versions of a service to an environment.
+    pub(crate) fn get(&self, service: &str, environment: &str) -> Option<&Entry> {
+        let mut entries = self.service(service).iter();
+        entries.find(|entry| entry.environment == environment)
+    }
+
+    /// The changes of a service, newest first.
+    pub(crate) fn service(&self, service: &str) -> &[Entry] {
+        self.0.get(service).map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 pub(crate) fn described(commit: &Commit) -> history::Commit {

@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tokio::runtime::Runtime;
 
+mod each;
+
 const EXIT_CODES: &str = "
 Exit codes:
   0  done, or nothing to do
@@ -34,11 +36,16 @@ Exit codes:
   # Plan two services at once, and do exactly that later
   equate promote checkout ledger --to staging --plan plan.json
   equate promote --apply plan.json
+  # Promote services one by one with one push; a refused one does not stop the others
+  equate promote checkout ledger cart --to staging --each
 {EXIT_CODES}"))]
 pub(crate) struct Promote {
     /// Services; all change in one commit, or none.
     #[arg(value_name = "SERVICE", required_unless_present = "apply")]
     services: Vec<String>,
+    /// Change each service in a commit of its own, with one push for all; `-` reads services from standard input.
+    #[arg(long, conflicts_with_all = ["plan", "apply"])]
+    each: bool,
     /// Environment or group to change.
     #[arg(
         long,
@@ -141,6 +148,9 @@ pub(crate) fn promote(args: &Promote, runtime: &Runtime) -> Result<ExitCode, Rel
         by: String::new(),
         actor: Actor::Person,
     };
+    if args.each {
+        return each::run(&args.services, &request, &args.options, &args.waiting, runtime);
+    }
     if let Some(path) = &args.apply {
         let file = PlanFile::read(path, Intent::Promote)?;
         let request = read_request(&file)?;

@@ -5,7 +5,7 @@ use equate_git::{BlobId, Mode, Node, TreeError, TreeId};
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most entries of directories, and bytes of files, that are kept for other trees.
 const ENTRIES_MAX: usize = 500_000;
@@ -15,21 +15,33 @@ const BYTES_MAX: usize = 64 << 20;
 type Entries = Vec<(String, Node)>;
 
 /// The first object that is missing or damaged. A build takes it for an absent file.
-pub(crate) type Fault = Rc<RefCell<Option<TreeError>>>;
+#[derive(Clone, Default)]
+pub(crate) struct Fault(Arc<Mutex<Option<TreeError>>>);
+
+impl Fault {
+    /// The object, once.
+    pub(crate) fn take(&self) -> Option<TreeError> {
+        lock(&self.0).take()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A commit's tree that remembers what it read.
 pub(crate) struct Snapshot {
     root: equate_git::Tree,
     fault: Fault,
-    directories: RefCell<HashMap<String, Option<Rc<Entries>>>>,
-    shared: Rc<Shared>,
+    directories: RefCell<HashMap<String, Option<Arc<Entries>>>>,
+    shared: Arc<Shared>,
 }
 
 /// Directories and files by their ids, for the trees of many commits.
 #[derive(Default)]
 pub(crate) struct Shared {
-    directories: RefCell<Limited<TreeId, Rc<Entries>>>,
-    files: RefCell<Limited<BlobId, Bytes>>,
+    directories: Mutex<Limited<TreeId, Arc<Entries>>>,
+    files: Mutex<Limited<BlobId, Bytes>>,
 }
 
 /// A map that is emptied when it becomes too large.
@@ -68,11 +80,11 @@ struct Unreadable(String);
 
 impl Snapshot {
     pub(crate) fn new(root: equate_git::Tree) -> Self {
-        Self::sharing(root, Fault::default(), Rc::default())
+        Self::sharing(root, Fault::default(), Arc::default())
     }
 
     /// A tree that shares its fault, and all that it read, with others.
-    pub(crate) fn sharing(root: equate_git::Tree, fault: Fault, shared: Rc<Shared>) -> Self {
+    pub(crate) fn sharing(root: equate_git::Tree, fault: Fault, shared: Arc<Shared>) -> Self {
         Self {
             root,
             fault,
@@ -81,14 +93,19 @@ impl Snapshot {
         }
     }
 
+    /// The first object of this tree, and of those that share its fault, that cannot be read.
+    pub(crate) fn fault(&self) -> &Fault {
+        &self.fault
+    }
+
     fn note(&self, error: TreeError) {
         if matches!(error, TreeError::Object { .. }) {
-            self.fault.borrow_mut().get_or_insert(error);
+            lock(&self.fault.0).get_or_insert(error);
         }
     }
 
     /// The entries of a directory; none if it does not exist or cannot be read.
-    fn directory(&self, path: &str) -> Option<Rc<Entries>> {
+    fn directory(&self, path: &str) -> Option<Arc<Entries>> {
         if let Some(known) = self.directories.borrow().get(path) {
             return known.clone();
         }
@@ -106,9 +123,9 @@ impl Snapshot {
         entries
     }
 
-    fn entries(&self, id: TreeId) -> Option<Rc<Entries>> {
-        if let Some(known) = self.shared.directories.borrow().known.get(&id) {
-            return Some(Rc::clone(known));
+    fn entries(&self, id: TreeId) -> Option<Arc<Entries>> {
+        if let Some(known) = lock(&self.shared.directories).known.get(&id) {
+            return Some(Arc::clone(known));
         }
         let children = self.root.at(id).children();
         let children = children.map_err(|error| self.note(error)).ok()?;
@@ -119,9 +136,9 @@ impl Snapshot {
         // git sorts a directory as if its name ended with a slash
         entries.sort_by(|(one, _), (other, _)| one.cmp(other));
         let weight = entries.len() + 1;
-        let entries = Rc::new(entries);
-        let mut known = self.shared.directories.borrow_mut();
-        known.insert(id, Rc::clone(&entries), weight, ENTRIES_MAX);
+        let entries = Arc::new(entries);
+        let mut known = lock(&self.shared.directories);
+        known.insert(id, Arc::clone(&entries), weight, ENTRIES_MAX);
         Some(entries)
     }
 
@@ -155,7 +172,7 @@ impl Tree for Snapshot {
             Some(Node::Leaf(Mode::Submodule, _)) => return Err(ReadError::Store(Box::new(Submodule))),
             Some(Node::Leaf(_, id)) => id,
         };
-        if let Some(known) = self.shared.files.borrow().known.get(&id) {
+        if let Some(known) = lock(&self.shared.files).known.get(&id) {
             return Ok(known.clone());
         }
         let content = self.root.read(&id).map_err(|error| {
@@ -163,7 +180,7 @@ impl Tree for Snapshot {
             self.note(error);
             ReadError::Store(Box::new(Unreadable(text)))
         })?;
-        let mut known = self.shared.files.borrow_mut();
+        let mut known = lock(&self.shared.files);
         known.insert(id, content.clone(), content.len() + 1, BYTES_MAX);
         Ok(content)
     }

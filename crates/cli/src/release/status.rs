@@ -1,20 +1,18 @@
 //! `equate status`: what runs where, what could be promoted next, and what refuses it now.
 
-use super::past::Key;
+use super::past::Newest;
 use super::repository::Place;
 use super::view::View;
 use super::{Output, ReleaseError, text, wait};
 use crate::connection;
 use crate::table::{Table, Value, colour};
 use equate_release::fleet::Builds;
-use equate_release::history::Entry;
 use equate_release::hold::Hold;
 use equate_release::plan::{self, Next, Outlook, Past};
 use equate_release::record::versions;
 use equate_release::rules::{Verdict, span};
 use jiff::Timestamp;
 use serde_json::json;
-use std::collections::BTreeMap;
 use tokio::runtime::Runtime;
 
 #[derive(Debug, clap::Args)]
@@ -46,13 +44,9 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
     let environments = view.environments(args.env.as_deref())?;
     let holds = plan::holds(&view.tree)?;
     let newest = view.newest();
-    let mut by_service: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
-    for ((service, _), entry) in &newest {
-        by_service.entry(service).or_default().push(entry.clone());
-    }
     let now = Timestamp::now();
     // the newest change of an environment brought what it has, so rules need no older one
-    let entries = |service: &str| by_service.get(service).cloned().unwrap_or_default();
+    let entries = |service: &str| newest.service(service).to_vec();
     let clusters = wait::Clusters::new(&args.cluster);
     let health = |environment: &str, service: &str| {
         runtime.block_on(clusters.health(&view.tree, &view.config, (environment, service)))
@@ -95,7 +89,7 @@ pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
 
 type Seen<'v> = (Outlook, Option<&'v str>);
 
-fn table(seen: &[Seen<'_>], newest: &BTreeMap<Key, Entry>, is_wide: bool, now: Timestamp) -> String {
+fn table(seen: &[Seen<'_>], newest: &Newest, is_wide: bool, now: Timestamp) -> String {
     let mut header = vec!["SERVICE", "ENVIRONMENT", "VERSION", "AGE", "NEXT"];
     if is_wide {
         header.extend(["ARTIFACT", "COMMIT", "BY"]);
@@ -103,7 +97,7 @@ fn table(seen: &[Seen<'_>], newest: &BTreeMap<Key, Entry>, is_wide: bool, now: T
     header.push("REFUSED BY");
     let mut table = Table::new(header, colour());
     for (outlook, fault) in seen {
-        let brought = newest.get(&(outlook.service.clone(), outlook.environment.clone()));
+        let brought = newest.get(&outlook.service, &outlook.environment);
         let age = brought.map(|entry| span(now.duration_since(entry.commit.time)));
         let version = match (&outlook.current, fault) {
             (Some(artifact), _) => artifact.label(&outlook.service),
@@ -181,9 +175,9 @@ fn held(hold: &Hold) -> String {
     )
 }
 
-fn data((outlook, fault): &Seen<'_>, newest: &BTreeMap<Key, Entry>) -> serde_json::Value {
+fn data((outlook, fault): &Seen<'_>, newest: &Newest) -> serde_json::Value {
     let service = &outlook.service;
-    let brought = newest.get(&(service.clone(), outlook.environment.clone()));
+    let brought = newest.get(service, &outlook.environment);
     let current = outlook.current.as_ref();
     let next = match &outlook.next {
         Next::Nothing => json!({"state": "none"}),

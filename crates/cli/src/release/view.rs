@@ -1,15 +1,15 @@
 //! The newest commit of a repository with its environments built, as the commands that only read see it.
 
 use super::ReleaseError;
-use super::past::{self, Key};
+use super::past::{self, Newest};
 use super::repository::{Place, Repository, tree_of};
 use super::snapshot::Snapshot;
 use equate_git::Commit;
 use equate_release::config::{Config, Services};
 use equate_release::fleet::Fleet;
-use equate_release::history::{Entry, History};
+use equate_release::history::History;
 use equate_release::plan;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 
 /// The newest commit, its environments and the services of interest.
 pub(crate) struct View {
@@ -67,17 +67,13 @@ impl View {
         }
     }
 
-    /// The change that brought the versions of each service to each environment.
-    pub(crate) fn newest(&self) -> BTreeMap<Key, Entry> {
-        let mut wanted = BTreeSet::new();
-        for environment in self.config.environments() {
+    /// The changes that brought the versions of the services to the environments.
+    pub(crate) fn newest(&self) -> Newest {
+        let services: HashSet<&str> = self.services.iter().map(String::as_str).collect();
+        Newest::of(&self.history, |service, environment| {
             // a service without a version has no history
-            let versioned = self.services.iter().filter(|service| {
-                let artifact = self.fleet.artifact(environment, service);
-                artifact.is_some_and(|artifact| !artifact.is_empty())
-            });
-            wanted.extend(versioned.map(|service| (service.clone(), environment.to_owned())));
-        }
-        past::newest(&self.history, &wanted)
+            let artifact = || self.fleet.artifact(environment, service);
+            services.contains(service) && artifact().is_some_and(|artifact| !artifact.is_empty())
+        })
     }
 }

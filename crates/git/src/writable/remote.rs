@@ -1,6 +1,7 @@
 //! Changes of a branch of a remote: fetch the tip, make the commit, push, and again if the tip moved.
 
 use std::{
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -9,8 +10,11 @@ use std::{
 use gix::{ObjectId, protocol::transport::Service};
 
 use super::{
-    ChangeError, Made, Refusal, WritableRepository, Written, back_off, move_ref, move_refs,
+    ChangeError, Refusal, Tips, WritableRepository, Written, back_off,
+    chain::Chain,
+    move_ref, move_refs,
     refusal::{left_lock, refusal_of},
+    tip_of,
     turn::Turn,
 };
 use crate::{
@@ -28,6 +32,8 @@ use crate::{
 pub(super) const ATTEMPTS_MAX: usize = 200;
 /// The most refusals in a row because another push holds a ref. A lock that a killed process left stays.
 const LOCKED_MAX: usize = 10;
+/// The most changes in a row that a remote refuses alone: then it refuses all, as a protected branch does.
+const REFUSED_MAX: usize = 3;
 /// The most commits on top of ours in which it is looked for.
 const ABOVE_MAX: usize = 1_000;
 /// The most commits that a fetch says it has.
@@ -78,6 +84,17 @@ impl From<Pushed> for Landing {
     }
 }
 
+impl Race {
+    /// Goes on with half of the changes, after the others of this machine had their turns.
+    fn lose(&mut self, changes: usize, attempt: usize) {
+        self.share = (changes / 2).max(1);
+        // with a turn no loser of the same race is met again, since the others on this machine wait
+        if self.turn.is_none() {
+            back_off(attempt);
+        }
+    }
+}
+
 impl Upstream {
     /// The URL without credentials, or the directory.
     pub fn place(&self) -> String {
@@ -101,11 +118,41 @@ impl Upstream {
     }
 }
 
-/// The tips of a remote.
-struct Tips {
-    branch: ObjectId,
-    notes: Option<ObjectId>,
+/// The outcome of several changes.
+#[derive(Debug)]
+pub struct Each<T, E> {
+    /// The outcomes of the changes in their order, without those that the failure stopped. An error is of one
+    /// change alone.
+    pub done: Vec<Result<(Written, T), ChangeError<E>>>,
+    /// The reason why the other changes are not on the branch.
+    pub failure: Option<ChangeError<E>>,
 }
+
+/// The outcomes of some changes, in their order.
+type Outcomes<T, E> = Vec<Result<(Written, T), ChangeError<E>>>;
+
+/// The ids of the commits of some changes that are not on the branch yet.
+type Made<T, E> = Vec<Result<(Option<ObjectId>, T), ChangeError<E>>>;
+
+/// A remote branch to push to.
+struct Target<'t> {
+    mirrors: &'t Mirrors,
+    remote: &'t Remote,
+    upstream: &'t Upstream,
+}
+
+/// The state of a race with others who push.
+struct Race {
+    /// The most changes of the next push. Half as many after a loss: a chain that takes longer to make than the
+    /// time between two pushes of others never lands.
+    share: usize,
+    turn: Option<Turn>,
+    /// The changes in a row that the remote refused alone.
+    refused: usize,
+}
+
+/// The notes of releases.
+const NOTES: &str = "refs/notes/equate";
 
 impl WritableRepository {
     /// The upstream of a branch: as configured, else the branch of the same name in the only remote or
@@ -172,73 +219,149 @@ impl WritableRepository {
         upstream: &Upstream,
         mut make: impl FnMut(&Commit) -> Result<Option<Draft>, E>,
     ) -> Result<Written, ChangeError<E>> {
+        let make = |_: usize, commits: &[Commit]| match commits.last() {
+            Some(tip) => make(tip).map(|draft| (draft, ())),
+            None => Ok((None, ())),
+        };
+        let Each { mut done, failure } = self.commit_each_upstream(mirrors, remote, upstream, 1, make);
+        match (done.pop(), failure) {
+            (_, Some(failure)) => Err(failure),
+            (Some(outcome), None) => outcome.map(|(written, ())| written),
+            (None, None) => Ok(Written::Nothing),
+        }
+    }
+
+    /// Commits several changes to the upstream's branch, each in a commit of its own on top of the one before,
+    /// and pushes as many as possible at once.
+    ///
+    /// `make` gets the number of the change, and the commits that it is made for: the branch's tip, and those of
+    /// the changes before it that are not pushed yet. It returns a draft if there is something to commit, and a
+    /// value for the caller. A change that fails is left out alone. After a lost race all changes of the push are
+    /// made again for the new tip, in the same order.
+    ///
+    /// If a rule of the remote refuses a push, its changes are pushed in smaller parts, down to each alone. One that
+    /// is refused alone fails; after some in a row, all others do.
+    pub fn commit_each_upstream<T, E>(
+        &self,
+        mirrors: &Mirrors,
+        remote: &Remote,
+        upstream: &Upstream,
+        count: usize,
+        mut make: impl FnMut(usize, &[Commit]) -> Result<(Option<Draft>, T), E>,
+    ) -> Each<T, E> {
+        let target = Target {
+            mirrors,
+            remote,
+            upstream,
+        };
+        let mut race = Race {
+            share: count,
+            turn: None,
+            refused: 0,
+        };
+        let mut done = Vec::with_capacity(count);
+        while done.len() < count {
+            let first = done.len();
+            match self.land(&target, &mut race, first..count, &mut make) {
+                Ok(landed) => done.extend(landed),
+                Err(failure) => {
+                    return Each {
+                        done,
+                        failure: Some(failure),
+                    };
+                }
+            }
+        }
+        Each { done, failure: None }
+    }
+
+    /// Lands the first of some changes with one push, after as many losses as it takes.
+    fn land<T, E>(
+        &self,
+        target: &Target<'_>,
+        race: &mut Race,
+        changes: Range<usize>,
+        make: &mut impl FnMut(usize, &[Commit]) -> Result<(Option<Draft>, T), E>,
+    ) -> Result<Outcomes<T, E>, ChangeError<E>> {
+        let Target {
+            mirrors,
+            remote,
+            upstream,
+        } = *target;
         let reference = format!("refs/heads/{}", upstream.branch);
         let mut locked = 0;
-        let mut turn: Option<Turn> = None;
         for attempt in 1..=ATTEMPTS_MAX {
             // the first push is a race that most win; the losers go one after the other
-            if attempt > 1 && turn.is_none() {
-                turn = self.turn(upstream);
+            if attempt > 1 && race.turn.is_none() {
+                race.turn = self.turn(upstream);
             }
-            let wait = || match &turn {
-                // others on this machine wait, so no loser of the same race is met again
-                Some(_) if attempt > 1 => {}
-                Some(_) | None => back_off(attempt),
+            let tips = self.tips(mirrors, remote, upstream, NOTES)?;
+            let end = changes.end.min(changes.start.saturating_add(race.share));
+            let (chain, made) = self.chain(tips, changes.start..end, make)?;
+            let written = |id: Option<ObjectId>| match id {
+                None => Written::Nothing,
+                Some(id) => Written::Commit {
+                    id: id.to_string(),
+                    attempts: attempt,
+                },
             };
-            let notes = "refs/notes/equate";
-            let tips = self.tips(mirrors, remote, upstream, notes)?;
-            let commit = self.commit(&tips.branch.to_string())?.commit;
-            let Some(draft) = make(&commit).map_err(ChangeError::Make)? else {
-                return Ok(Written::Nothing);
+            let outcomes = |made: Made<T, E>| -> Outcomes<T, E> {
+                let outcomes = made.into_iter();
+                outcomes
+                    .map(|outcome| outcome.map(|(id, value)| (written(id), value)))
+                    .collect()
             };
-            let made = self.make(&draft, tips.branch, tips.notes)?;
-            let updates = made.updates(&reference, tips.branch);
-            let pushed = self.push(mirrors, remote, upstream, &updates, &made);
+            if chain.commits() == 0 {
+                return Ok(outcomes(made));
+            }
+            let updates = chain.updates(&reference);
+            let pushed = self.push(target, &updates, &chain);
             let (refused, failed) = match pushed {
                 Ok(Landing::Done) => {
-                    self.remember(upstream, &made)?;
-                    return Ok(Written::Commit {
-                        id: made.commit.to_string(),
-                        attempts: attempt,
-                    });
+                    self.remember(upstream, &chain);
+                    race.share = race.share.saturating_mul(2);
+                    race.refused = 0;
+                    return Ok(outcomes(made));
                 }
                 Ok(Landing::Moved) => {
-                    wait();
+                    race.lose(made.len(), attempt);
                     continue;
                 }
                 Ok(Landing::Refused { words, cause, lock }) => (Some((words, cause, lock)), None),
                 Err(error) => (None, Some(error)),
             };
-            // only the refs say whether the commit arrived
-            let now = match (self.tips(mirrors, remote, upstream, notes), failed) {
+            // only the refs say whether the commits arrived
+            let now = match (self.tips(mirrors, remote, upstream, NOTES), failed) {
                 (Ok(now), None) => now,
                 (Ok(now), Some(failed)) if now.branch == tips.branch => return Err(failed.into()),
                 (Ok(now), Some(_)) => now,
                 (Err::<_, ChangeError<E>>(_), Some(failed)) => {
                     return Err(ChangeError::Unknown {
-                        commit: made.commit.to_string(),
+                        commit: chain.tip().to_string(),
                         place: upstream.place(),
                         source: Box::new(failed),
                     });
                 }
                 (Err(error), None) => return Err(error),
             };
-            if self.is_below(now.branch, made.commit) {
-                return Ok(Written::Commit {
-                    id: made.commit.to_string(),
-                    attempts: attempt,
-                });
+            if self.is_below(now.branch, chain.tip()) {
+                return Ok(outcomes(made));
             }
-            if now.branch != tips.branch || now.notes != tips.notes {
+            if now != tips {
                 locked = 0;
-                wait();
+                race.lose(made.len(), attempt);
                 continue;
             }
             locked += 1;
             let (words, cause, lock) = refused.unwrap_or_default();
+            if cause == Refusal::Rule && chain.commits() > 1 {
+                // the remote does not say which commit it minds
+                race.share = (made.len() / 2).max(1);
+                continue;
+            }
             if cause != Refusal::Locked || locked > LOCKED_MAX {
                 let (place, branch) = (upstream.place(), upstream.branch.clone());
-                return Err(match lock {
+                let refusal = match lock {
                     Some(file) => ChangeError::Locked { place, branch, file },
                     None => ChangeError::Refused {
                         place,
@@ -246,7 +369,12 @@ impl WritableRepository {
                         words,
                         cause,
                     },
-                });
+                };
+                race.refused += 1;
+                if cause != Refusal::Rule || race.refused >= REFUSED_MAX {
+                    return Err(refusal);
+                }
+                return Ok(refuse_one(outcomes(made), refusal));
             }
             back_off(attempt);
         }
@@ -254,6 +382,32 @@ impl WritableRepository {
             branch: upstream.branch.clone(),
             attempts: ATTEMPTS_MAX,
         })
+    }
+
+    /// Makes changes, each for the commit of the one before. Returns the ids of their commits.
+    fn chain<T, E>(
+        &self,
+        tips: Tips,
+        changes: Range<usize>,
+        make: &mut impl FnMut(usize, &[Commit]) -> Result<(Option<Draft>, T), E>,
+    ) -> Result<(Chain, Made<T, E>), ChangeError<E>> {
+        let mut commits = vec![self.commit(&tips.branch.to_string())?.commit];
+        let mut chain = Chain::new(&self.store, &self.limits, tips);
+        let mut made = Vec::with_capacity(changes.len());
+        for number in changes {
+            made.push(match make(number, &commits) {
+                Err(error) => Err(ChangeError::Make(error)),
+                Ok((None, value)) => Ok((None, value)),
+                Ok((Some(draft), value)) => match chain.add(&draft) {
+                    Err(error) => Err(error.into()),
+                    Ok(id) => {
+                        commits.push(chain.read_tip()?);
+                        Ok((Some(id), value))
+                    }
+                },
+            });
+        }
+        Ok((chain, made))
     }
 
     /// Processes that push to a directory meet in it; others in the directory of the upstream.
@@ -290,28 +444,27 @@ impl WritableRepository {
         false
     }
 
-    fn remember<E>(&self, upstream: &Upstream, made: &Made) -> Result<(), ChangeError<E>> {
+    fn remember(&self, upstream: &Upstream, chain: &Chain) {
         let mut updates = vec![RefUpdate {
             name: upstream.tracking.clone(),
             old: self.find(&upstream.tracking),
-            new: made.commit,
+            new: chain.tip(),
         }];
-        if let Some((_, _, new)) = &made.note {
+        if let Some(new) = chain.notes() {
             updates.push(RefUpdate {
                 name: upstream.notes.clone(),
                 old: self.find(&upstream.notes),
-                new: *new,
+                new,
             });
         }
         let kept = self.store.with(|repository| {
-            made.objects.write(repository)?;
+            chain.objects().write(repository)?;
             move_refs(repository, &updates, "push")
         });
         if let Err(error) = kept {
-            // the commit is on the remote; the next fetch repeats this
+            // the commits are on the remote; the next fetch repeats this
             tracing::warn!(%error, "cannot remember the pushed commit");
         }
-        Ok(())
     }
 
     fn tips<E>(
@@ -329,12 +482,7 @@ impl WritableRepository {
         let tips = match upstream.directory(&self.root) {
             Some(directory) => {
                 let store = Store::open(&directory, None).map_err(FetchError::from)?;
-                let find = |name: &str| {
-                    store.with(|repository| {
-                        let mut found = repository.try_find_reference(name).ok()??;
-                        found.peel_to_id().ok().map(gix::Id::detach)
-                    })
-                };
+                let find = |name: &str| store.with(|repository| tip_of(repository, name));
                 let tips = Tips {
                     branch: find(&reference).ok_or_else(missing)?,
                     notes: find(notes),
@@ -408,16 +556,14 @@ impl WritableRepository {
         Ok(Some(tips))
     }
 
-    fn push(
-        &self,
-        mirrors: &Mirrors,
-        remote: &Remote,
-        upstream: &Upstream,
-        updates: &[RefUpdate],
-        made: &Made,
-    ) -> Result<Landing, FetchError> {
+    fn push(&self, target: &Target<'_>, updates: &[RefUpdate], chain: &Chain) -> Result<Landing, FetchError> {
+        let Target {
+            mirrors,
+            remote,
+            upstream,
+        } = *target;
         if let Some(directory) = upstream.directory(&self.root) {
-            return push_to_directory(&directory, updates, made);
+            return push_to_directory(&directory, updates, chain);
         }
         mirrors.with_credentials(remote, |remote| {
             let mut session = mirrors.session(Service::ReceivePack, remote)?;
@@ -426,17 +572,30 @@ impl WritableRepository {
                     return Ok(Landing::Moved);
                 }
             }
-            push_all(&mut session, updates, made).map(Landing::from)
+            push_all(&mut session, updates, chain).map(Landing::from)
         })
     }
 }
 
-/// Without an atomic push the branch goes first: a note of a commit that did not arrive would lie.
-fn push_all(session: &mut Session, updates: &[RefUpdate], made: &Made) -> Result<Pushed, FetchError> {
-    Ok(session.push(updates, &made.objects)?)
+/// The outcomes of changes of which only one has a commit, and that was refused.
+fn refuse_one<T, E>(outcomes: Outcomes<T, E>, refusal: ChangeError<E>) -> Outcomes<T, E> {
+    let mut refusal = Some(refusal);
+    let refused = outcomes.into_iter().map(|outcome| match outcome {
+        Ok((Written::Commit { .. }, value)) => match refusal.take() {
+            Some(refusal) => Err(refusal),
+            None => Ok((Written::Nothing, value)),
+        },
+        other => other,
+    });
+    refused.collect()
 }
 
-fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Result<Landing, FetchError> {
+/// Without an atomic push the branch goes first: a note of a commit that did not arrive would lie.
+fn push_all(session: &mut Session, updates: &[RefUpdate], chain: &Chain) -> Result<Pushed, FetchError> {
+    Ok(session.push(updates, chain.objects())?)
+}
+
+fn push_to_directory(directory: &Path, updates: &[RefUpdate], chain: &Chain) -> Result<Landing, FetchError> {
     let store = Store::open(directory, None)?;
     let checked_out = store.with(|repository| {
         let head = repository.head_name().ok().flatten();
@@ -455,8 +614,12 @@ fn push_to_directory(directory: &Path, updates: &[RefUpdate], made: &Made) -> Re
             lock: None,
         });
     }
+    let is_old = |update: &RefUpdate| store.with(|repository| tip_of(repository, &update.name)) == update.old;
+    if !updates.iter().all(is_old) {
+        return Ok(Landing::Moved);
+    }
     let moved = store.with(|repository| {
-        made.objects.write(repository)?;
+        chain.objects().write(repository)?;
         move_refs(repository, updates, "push")
     });
     let Err(error) = moved else {

@@ -7,6 +7,7 @@
     reason = "tests, also their helpers"
 )]
 
+mod each;
 mod http;
 mod local;
 mod measure;

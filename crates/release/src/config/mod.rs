@@ -10,8 +10,8 @@ mod time;
 
 pub use error::ConfigError;
 pub(crate) use error::nearest;
+pub(crate) use pattern::{PLACES_MAX, children, is_directory, join};
 pub use pattern::{Pattern, Place};
-pub(crate) use pattern::{children, is_directory, join};
 pub(crate) use reader::{Reader, document};
 pub use time::{Freeze, Window, parse_duration};
 

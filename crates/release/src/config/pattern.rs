@@ -4,7 +4,7 @@ use equate_kustomize::{EntryKind, Tree};
 use std::fmt;
 
 /// The most directories that a pattern may name.
-const PLACES_MAX: usize = 20_000;
+pub(crate) const PLACES_MAX: usize = 20_000;
 
 const ENVIRONMENT: &str = "{environment}";
 const SERVICE: &str = "{service}";
@@ -69,6 +69,19 @@ impl Pattern {
             Segment::Service => service,
         });
         segments.collect::<Vec<_>>().join("/")
+    }
+
+    /// The directory whose directories are the services of an environment, if the pattern ends with them.
+    pub(crate) fn services_of(&self, environment: &str) -> Option<String> {
+        let (last, above) = self.segments.split_last()?;
+        if *last != Segment::Service {
+            return None;
+        }
+        let segments = above.iter().map(|segment| match segment {
+            Segment::Plain(name) => name.as_str(),
+            Segment::Environment | Segment::Service => environment,
+        });
+        Some(segments.collect::<Vec<_>>().join("/"))
     }
 
     /// The directory that it names and that contains a path, or is it. Hidden ones are left out, as in

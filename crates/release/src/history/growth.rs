@@ -1,17 +1,17 @@
 //! The commits of a branch, from the oldest to the newest.
 
 use super::stored::{short, text};
-use super::{Commit, CommitRow, History, Row, Text, Track, changes};
+use super::{Built as Ahead, Commit, CommitRow, History, Row, Text, Track, changes};
 use crate::config::{Config, Place, is_directory};
 use crate::fleet::{Built, Unit, above_or_at, is_within};
 use crate::overlay::Memory;
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most directories whose builds are remembered.
-const MEMO_MAX: usize = 100_000;
+pub(super) const MEMO_MAX: usize = 100_000;
 
 /// A history that grows by commits.
 pub struct Growth<'c> {
@@ -22,7 +22,9 @@ pub struct Growth<'c> {
     /// The tracks that read a path.
     watches: BTreeMap<String, BTreeSet<u32>>,
     /// Builds by track and by the id of the directory, of directories that read nothing outside.
-    memo: HashMap<(u32, [u8; 32]), Rc<Outcome>>,
+    memo: HashMap<(u32, [u8; 32]), Arc<Outcome>>,
+    /// Builds of the next commit, by directory.
+    ahead: Ahead,
 }
 
 impl std::fmt::Debug for Growth<'_> {
@@ -34,7 +36,7 @@ impl std::fmt::Debug for Growth<'_> {
 }
 
 /// The result of a build.
-struct Outcome {
+pub(super) struct Outcome {
     /// The services and the texts of their versions; `None` if the directory does not build.
     services: Option<BTreeMap<String, String>>,
     /// The paths that were read, relative to the directory.
@@ -51,6 +53,7 @@ impl<'c> Growth<'c> {
             by_directory: HashMap::new(),
             watches: BTreeMap::new(),
             memo: HashMap::new(),
+            ahead: Ahead::default(),
         };
         let History { texts, tracks, .. } = &growth.history;
         for (track, number) in tracks.iter().zip(0..) {
@@ -69,6 +72,11 @@ impl<'c> Growth<'c> {
         self.history
     }
 
+    /// Takes builds of the next commit to be added.
+    pub fn expect(&mut self, built: Ahead) {
+        self.ahead = built;
+    }
+
     /// Adds the oldest commit. Without a parent, it brought all that it has; else its parent is not known.
     pub fn begin(&mut self, tree: &dyn Tree, commit: &Commit, is_root: bool) {
         self.history.is_whole = is_root;
@@ -83,6 +91,7 @@ impl<'c> Growth<'c> {
             let track = self.track(&place, None);
             self.update(track, tree, commit, &mut row);
         }
+        self.ahead = Ahead::default();
     }
 
     /// Adds the next commit. `before` is the tree of its first parent, the newest commit up to now.
@@ -113,6 +122,7 @@ impl<'c> Growth<'c> {
         for (_, track) in affected {
             self.update(track, after, commit, &mut row);
         }
+        self.ahead = Ahead::default();
     }
 
     fn arrive(&mut self, commit: &Commit) {
@@ -154,7 +164,7 @@ impl<'c> Growth<'c> {
         let is_there = is_directory(tree, &place.directory);
         let outcome = match is_there {
             true => self.outcome(number, tree, &place),
-            false => Rc::new(Outcome {
+            false => Arc::new(Outcome {
                 services: Some(BTreeMap::new()),
                 reads: Vec::new(),
             }),
@@ -256,26 +266,33 @@ impl<'c> Growth<'c> {
         self.history.tracks[number as usize].reads = numbers;
     }
 
-    fn outcome(&mut self, number: u32, tree: &dyn Tree, place: &Place) -> Rc<Outcome> {
+    fn outcome(&mut self, number: u32, tree: &dyn Tree, place: &Place) -> Arc<Outcome> {
         let id = tree.stat(&place.directory).map(|stat| stat.id);
         let key = (number, id.unwrap_or_default());
         if let Some(known) = self.memo.get(&key) {
-            return Rc::clone(known);
+            return Arc::clone(known);
         }
-        let outcome = Rc::new(Outcome::of(tree, self.config, place));
-        let is_own = outcome.reads.iter().all(|read| !read.starts_with('/'));
-        if is_own && outcome.services.is_some() {
+        let outcome = match self.ahead.0.get(&place.directory) {
+            Some(built) => Arc::clone(built),
+            None => Arc::new(Outcome::of(tree, self.config, place)),
+        };
+        if outcome.is_own() {
             if self.memo.len() >= MEMO_MAX {
                 self.memo.clear();
             }
-            self.memo.insert(key, Rc::clone(&outcome));
+            self.memo.insert(key, Arc::clone(&outcome));
         }
         outcome
     }
 }
 
 impl Outcome {
-    fn of(tree: &dyn Tree, config: &Config, place: &Place) -> Self {
+    /// Whether it depends on nothing but the content of its directory.
+    pub(super) fn is_own(&self) -> bool {
+        self.services.is_some() && self.reads.iter().all(|read| !read.starts_with('/'))
+    }
+
+    pub(super) fn of(tree: &dyn Tree, config: &Config, place: &Place) -> Self {
         let directory = place.directory.as_str();
         let unit = Unit::build(tree, config, place.clone());
         match &unit.state {

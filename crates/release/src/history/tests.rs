@@ -1,4 +1,4 @@
-use super::{Commit, Entry, Growth, History, key, spells};
+use super::{Builder, Commit, Entry, Growth, History, key, spells};
 use crate::artifact::{Artifact, Subject, Version};
 use crate::config::Config;
 use crate::fleet::{Fleet, Unit};
@@ -282,6 +282,23 @@ proptest! {
         let stored = grown(&config, &trees[..stop], whole).encode(&key);
         let mut growth = Growth::new(History::decode(&stored, &key).unwrap(), &config);
         advance(&mut growth, &trees, stop);
+        prop_assert_eq!(&growth.finish(), &history);
+
+        // with builds that were made ahead, from the newest commit to the oldest
+        let mut builder = Builder::new(&config);
+        let mut built: Vec<_> = (1..trees.len())
+            .rev()
+            .map(|at| builder.changed(&trees[at - 1], &trees[at]))
+            .collect();
+        let environments: Vec<&str> = config.environments().collect();
+        let first = config.services.pattern().places(&trees[0], &environments);
+        let mut growth = Growth::new(History::default(), &config);
+        growth.expect(builder.all(&trees[0], first));
+        growth.begin(&trees[0], &commit(0), whole);
+        for at in 1..trees.len() {
+            growth.expect(built.pop().unwrap());
+            growth.advance(&trees[at - 1], &trees[at], &commit(at));
+        }
         prop_assert_eq!(&growth.finish(), &history);
 
         // the newest tree as it is built

@@ -149,7 +149,9 @@ impl Planner<'_> {
         let current = after.clone();
         for subject in current.subjects() {
             let source = wanted.artifact.counterpart(subject);
-            if let Some([version]) = source.map(|source| wanted.artifact.of(source)) {
+            if let Some([version]) = source.map(|source| wanted.artifact.of(source))
+                && current.of(subject) != std::slice::from_ref(version)
+            {
                 after.set(subject.clone(), version.clone());
             }
         }

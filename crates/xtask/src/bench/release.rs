@@ -6,7 +6,7 @@
 use super::{Times, launch};
 use std::collections::BTreeSet;
 use std::error::Error;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// The number of services of the wide repository, for `status`
     #[arg(long, default_value_t = 1000)]
     wide: usize,
-    /// The number of promotions at once, each a process with its own clone
+    /// The number of promotions at once: each a process with its own clone, and all by one process
     #[arg(long, default_value_t = 50)]
     at_once: usize,
     /// The binary, relative to the current directory; by default the release binary is built
@@ -50,7 +50,69 @@ pub(super) fn run(binary: &Path, args: &Args) -> Outcome {
     bench.wide(&folder.path().join("wide"), args.wide)?;
     // two files for each service and environment
     bench.one(&folder.path().join("one"), 2_000 / 8)?;
-    bench.at_once(folder.path(), 5_000 / 8, args.at_once)
+    bench.at_once(&folder.path().join("processes"), 5_000 / 8, args.at_once)?;
+    bench.one_process(&folder.path().join("process"), 5_000 / 8, args.at_once)
+}
+
+/// A bare repository to which many push.
+struct Contest {
+    folder: PathBuf,
+    origin: PathBuf,
+    outsider: PathBuf,
+}
+
+impl Contest {
+    /// `dev` has a newer version of the first services.
+    fn new(folder: &Path, services: usize, count: usize) -> Result<Self, Box<dyn Error>> {
+        std::fs::create_dir(folder)?;
+        let origin = folder.join("origin");
+        create(&origin, services, 1)?;
+        let changes: Vec<_> = (0..count)
+            .map(|number| (path(ENVIRONMENTS[0], number), kustomization(number, "1.1.0")))
+            .collect();
+        append(&origin, 1, &changes)?;
+        git(&origin, &["config", "core.bare", "true"])?;
+        let mut contest = Self {
+            folder: folder.to_owned(),
+            origin,
+            outsider: PathBuf::new(),
+        };
+        contest.outsider = contest.clone("outsider", &[])?;
+        Ok(contest)
+    }
+
+    fn clone(&self, name: &str, options: &[&str]) -> Result<PathBuf, Box<dyn Error>> {
+        let clone = self.folder.join(name);
+        let paths = [self.origin.display().to_string(), clone.display().to_string()];
+        let arguments = [&["clone", "--quiet"], options, &[&paths[0], &paths[1]]].concat();
+        git(&self.folder, &arguments)?;
+        Ok(clone)
+    }
+
+    /// Does work while somebody pushes with git; returns the number of those pushes, too.
+    fn beside<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, Box<dyn Error>>,
+    ) -> Result<(T, usize), Box<dyn Error>> {
+        let ends = AtomicBool::new(false);
+        let (done, pushed) = std::thread::scope(|scope| {
+            let pushing =
+                scope.spawn(|| push_beside(&self.outsider, &ends).map_err(|error| error.to_string()));
+            let done = work();
+            ends.store(true, Ordering::Release);
+            (done, pushing.join())
+        });
+        let pushed = pushed.map_err(|_| "the pushes beside panicked")??;
+        Ok((done?, pushed))
+    }
+
+    /// `50 landed, 0 twice`.
+    fn landed(&self) -> Result<String, Box<dyn Error>> {
+        let promoted = subjects(&self.origin)?;
+        let different: BTreeSet<&String> = promoted.iter().collect();
+        let twice = promoted.len() - different.len();
+        Ok(format!("{} landed, {twice} twice", different.len()))
+    }
 }
 
 struct Bench<'b> {
@@ -87,9 +149,10 @@ impl Bench<'_> {
             &["status", "--local"],
         ] {
             println!(
-                "  equate {}: {}",
+                "  equate {}: {}; {}",
                 arguments.join(" "),
-                self.times(directory, arguments)?
+                self.times(directory, arguments)?,
+                self.inside(directory, arguments)?
             );
         }
         Ok(())
@@ -102,8 +165,9 @@ impl Bench<'_> {
             let cold = self.time(directory, &[command, "--local"])?;
             let warm = self.times(directory, &[command, "--local"])?;
             println!(
-                "  equate {command}: first {:.0} ms, then {warm}",
-                cold.as_secs_f64() * 1000.0
+                "  equate {command}: first {:.0} ms, then {warm}; {}",
+                cold.as_secs_f64() * 1000.0,
+                self.inside(directory, &[command, "--local"])?
             );
         }
         Ok(())
@@ -127,29 +191,14 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Promotions of different services at once, pushed to one bare repository.
+    /// Promotions of different services at once, pushed to one bare repository: each by a process of its own.
     fn at_once(&self, folder: &Path, services: usize, count: usize) -> Outcome {
         let count = count.min(services);
-        let origin = folder.join("origin");
-        create(&origin, services, 1)?;
-        let changes: Vec<_> = (0..count)
-            .map(|number| (path(ENVIRONMENTS[0], number), kustomization(number, "1.1.0")))
-            .collect();
-        append(&origin, 1, &changes)?;
-        git(&origin, &["config", "core.bare", "true"])?;
+        let contest = Contest::new(folder, services, count)?;
         let mut clones = Vec::new();
         for number in 0..count {
-            let clone = folder.join(format!("clone-{number}"));
-            let paths = [origin.display().to_string(), clone.display().to_string()];
-            git(
-                folder,
-                &["clone", "--quiet", "--no-checkout", &paths[0], &paths[1]],
-            )?;
-            clones.push(clone);
+            clones.push(contest.clone(&format!("clone-{number}"), &["--no-checkout"])?);
         }
-        let outsider = folder.join("outsider");
-        let paths = [origin.display().to_string(), outsider.display().to_string()];
-        git(folder, &["clone", "--quiet", &paths[0], &paths[1]])?;
         let begun = Instant::now();
         let promotions: Vec<_> = clones
             .iter()
@@ -160,11 +209,8 @@ impl Bench<'_> {
                 launch(&mut command, Command::spawn)
             })
             .collect();
-        let mut times = Times::default();
-        let mut failed = 0;
-        let ends = AtomicBool::new(false);
-        let pushed = std::thread::scope(|scope| {
-            let pushing = scope.spawn(|| push_beside(&outsider, &ends).map_err(|error| error.to_string()));
+        let (failed, pushed) = contest.beside(|| {
+            let mut failed = 0;
             for promotion in promotions {
                 let ended = promotion
                     .and_then(|promotion| promotion.wait_with_output().map_err(|error| error.to_string()));
@@ -179,21 +225,51 @@ impl Bench<'_> {
                         eprintln!("{error}");
                     }
                 }
-                times.push(begun.elapsed());
             }
-            ends.store(true, Ordering::Release);
-            pushing.join()
-        });
-        let pushed = pushed.map_err(|_| "the pushes beside panicked")??;
-        let promoted = subjects(&origin)?;
-        let different: BTreeSet<&String> = promoted.iter().collect();
+            Ok(failed)
+        })?;
+        let passed = begun.elapsed();
+        let landed = contest.landed()?;
         println!("{services} services, {} files:", services * 8);
         println!(
-            "  {count} promotions at once, each a process, beside {pushed} pushes with git: {} landed, {} twice, \
-             {failed} failed, all after {:.1} s",
-            different.len(),
-            promoted.len() - different.len(),
-            times.quantile(1.0) / 1000.0
+            "  {count} promotions at once, each a process, beside {pushed} pushes with git: {landed}, {failed} failed, \
+             all after {:.1} s",
+            passed.as_secs_f64()
+        );
+        Ok(())
+    }
+
+    /// The same by one process, which gets all at once.
+    fn one_process(&self, folder: &Path, services: usize, count: usize) -> Outcome {
+        let count = count.min(services);
+        let contest = Contest::new(folder, services, count)?;
+        let clone = contest.clone("clone", &["--no-checkout"])?;
+        let mut command = self.command(&clone, &["promote", "-", "--to", "staging", "--each"]);
+        command.stdin(Stdio::piped()).stderr(Stdio::inherit());
+        let ((times, ended), pushed) = contest.beside(|| {
+            let mut child = launch(&mut command, Command::spawn)?;
+            let names: String = (0..count).map(|number| format!("{}\n", name(number))).collect();
+            let begun = Instant::now();
+            if let Some(mut stdin) = child.stdin.take() {
+                stdin.write_all(names.as_bytes())?;
+            }
+            let mut times = Times::default();
+            if let Some(stdout) = child.stdout.take() {
+                for line in BufReader::new(stdout).lines() {
+                    if line?.starts_with("committed  ") {
+                        times.push(begun.elapsed());
+                    }
+                }
+            }
+            Ok((times, child.wait()?))
+        })?;
+        println!(
+            "  {count} promotions at once by one process, beside {pushed} pushes with git: {}, in {} pushes, {ended}, \
+             p50 {:.2} s, p99 {:.2} s",
+            contest.landed()?,
+            pushes(&clone)?,
+            times.quantile(0.5) / 1000.0,
+            times.quantile(0.99) / 1000.0
         );
         Ok(())
     }
@@ -218,6 +294,33 @@ impl Bench<'_> {
         let time = begun.elapsed();
         succeeded("equate", arguments, &output)?;
         Ok(time)
+    }
+
+    /// `in the process 5.8 ms, 2.1 ms of them until the command line was parsed`, as the process says with `-vv`.
+    fn inside(&self, directory: &Path, arguments: &[&str]) -> Result<String, Box<dyn Error>> {
+        let (mut parsed, mut passed) = (Times::default(), Times::default());
+        for _ in 0..ROUNDS {
+            let mut command = self.command(directory, arguments);
+            command.args(["-vv"]);
+            let output = launch(&mut command, Command::output)?;
+            succeeded("equate", arguments, &output)?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let number = |key: &str| -> Option<Duration> {
+                let line = said.lines().rev().find(|line| line.contains("milliseconds"))?;
+                let (_, rest) = line.split_once(key)?;
+                let number = rest.trim_start_matches('"').split(['"', ' ']).next()?;
+                Some(Duration::from_secs_f64(number.parse::<f64>().ok()? / 1000.0))
+            };
+            let (Some(until), Some(whole)) = (number("parsed="), number("passed=")) else {
+                return Err(format!("no time in the log of the process: {said}").into());
+            };
+            parsed.push(until);
+            passed.push(whole);
+        }
+        let (parsed, passed) = (parsed.quantile(0.5), passed.quantile(0.5));
+        Ok(format!(
+            "in the process {passed:.1} ms, {parsed:.1} ms of them until the command line was parsed"
+        ))
     }
 
     fn times(&self, directory: &Path, arguments: &[&str]) -> Result<Times, Box<dyn Error>> {
@@ -335,6 +438,12 @@ fn push_beside(clone: &Path, ends: &AtomicBool) -> Result<usize, Box<dyn Error>>
         std::thread::park_timeout(PAUSE);
     }
     Ok(number)
+}
+
+/// The number of pushes that a clone remembers.
+fn pushes(clone: &Path) -> Result<usize, Box<dyn Error>> {
+    let log = std::fs::read_to_string(clone.join(".git/logs/refs/remotes/origin/main"))?;
+    Ok(log.lines().filter(|line| line.ends_with("commit: push")).count())
 }
 
 /// The subjects of the promotions on `main`.

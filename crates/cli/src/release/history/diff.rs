@@ -3,6 +3,7 @@
 use super::super::repository::{Place, tree_of};
 use super::super::view::View;
 use super::super::{Output, ReleaseError, past, text};
+use super::source::{self, Pair, Revisions};
 use crate::table::{Table, Value, colour};
 use equate_git::Commit;
 use equate_release::artifact::Artifact;
@@ -12,13 +13,16 @@ use equate_release::record::versions;
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::BTreeSet;
+use tokio::runtime::Runtime;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   # Show what changed in production since a day
   equate history diff prod-eu@2026-11-20 prod-eu
   # Show what production lacks
-  equate history diff prod-eu staging")]
+  equate history diff prod-eu staging
+  # Show the source commits that staging has and production has not
+  equate history diff prod-eu staging --source")]
 pub(super) struct Args {
     /// Environment, with a time unless it is now: `staging`, `staging@2026-11-20`, `staging@3d`.
     #[arg(value_name = "ENVIRONMENT[@TIME]")]
@@ -26,6 +30,9 @@ pub(super) struct Args {
     /// Environment to compare it with.
     #[arg(value_name = "ENVIRONMENT[@TIME]")]
     after: String,
+    /// Also show the source commits between the versions of images, as their labels in the registry say.
+    #[arg(long)]
+    source: bool,
     #[command(flatten)]
     place: Place,
     /// Output format.
@@ -40,7 +47,7 @@ struct Side {
     fleet: Fleet,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), ReleaseError> {
+pub(super) fn run(args: &Args, runtime: &Runtime) -> Result<(), ReleaseError> {
     let view = View::open(&args.place, &[])?;
     let (before, after) = (side(&view, &args.before)?, side(&view, &args.after)?);
     let mut names: BTreeSet<&str> = before.fleet.services();
@@ -53,6 +60,16 @@ pub(super) fn run(args: &Args) -> Result<(), ReleaseError> {
         })
         .filter(|(_, one, other)| differ(&before, &after, one.as_ref(), other.as_ref()))
         .collect();
+    let mut pairs: Vec<Pair> = Vec::new();
+    for (service, one, other) in &rows {
+        if let (true, Some(one), Some(other)) = (args.source, one, other) {
+            pairs.extend(source::pairs(service, one, other));
+        }
+    }
+    let revisions = match args.source {
+        true => runtime.block_on(source::ask(&pairs)),
+        false => Revisions::default(),
+    };
     match args.output {
         Output::Text | Output::Wide if rows.is_empty() => {
             eprintln!("no service differs");
@@ -76,7 +93,8 @@ pub(super) fn run(args: &Args) -> Result<(), ReleaseError> {
                 ];
                 table.row(cells.iter().map(Value::plain).collect());
             }
-            Ok(text::print(&table.take())?)
+            text::print(&table.take())?;
+            print_sources(&pairs, &revisions)
         }
         Output::Json | Output::Yaml => {
             let of = |service: &str, artifact: &Option<Artifact>| {
@@ -91,7 +109,13 @@ pub(super) fn run(args: &Args) -> Result<(), ReleaseError> {
             let services: Vec<serde_json::Value> = rows
                 .iter()
                 .map(|(service, one, other)| {
-                    json!({"service": service, "before": of(service, one), "after": of(service, other)})
+                    let mut value =
+                        json!({"service": service, "before": of(service, one), "after": of(service, other)});
+                    if args.source {
+                        let own = pairs.iter().filter(|pair| pair.service == *service);
+                        value["source"] = own.map(|pair| revisions.data(pair)).collect();
+                    }
+                    value
                 })
                 .collect();
             let place = |side: &Side| json!({"environment": side.environment, "commit": side.commit.revision().commit()});
@@ -99,6 +123,27 @@ pub(super) fn run(args: &Args) -> Result<(), ReleaseError> {
             Ok(text::print_data(args.output, &value)?)
         }
     }
+}
+
+fn print_sources(pairs: &[Pair], revisions: &Revisions) -> Result<(), ReleaseError> {
+    let mut table = Table::new(vec!["SERVICE", "IMAGE", "COMMITS", "SOURCE"], colour());
+    let mut is_empty = true;
+    for pair in pairs {
+        if let Ok((range, source)) = revisions.range(pair) {
+            let cells = [pair.service.clone(), pair.image.clone(), range, source];
+            table.row(cells.map(Value::plain).into());
+            is_empty = false;
+        }
+    }
+    if !is_empty {
+        text::print(&format!("\n{}", table.take()))?;
+    }
+    for (reason, services) in revisions.unknown(pairs) {
+        let services: Vec<String> = services.into_iter().collect();
+        let line = format!("unknown source commits of {}: {reason}", services.join(", "));
+        eprintln!("{}", text::shown(&line));
+    }
+    Ok(())
 }
 
 fn side(view: &View, given: &str) -> Result<Side, ReleaseError> {
