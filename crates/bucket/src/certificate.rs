@@ -172,8 +172,6 @@ mod tests {
         let other = server.certificate().unwrap();
         let stranger = format!("{other}\n{key}");
         assert_eq!(parse(&stranger), ClientCertificateError::Certificate);
-        assert!(
-            ClientCertificate::parse(format!("{key}\n{}\n{certificate}", other).as_bytes(), true).is_ok()
-        );
+        assert!(ClientCertificate::parse(format!("{key}\n{other}\n{certificate}").as_bytes(), true).is_ok());
     }
 }

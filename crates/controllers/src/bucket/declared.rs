@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::kit::controller::Retry;
 
-    fn declared(spec: Value) -> Declared {
+    fn declared(spec: &Value) -> Declared {
         let mut object = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1",
             "kind": "Bucket",
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn a_token_service_that_does_not_fit_stalls_with_the_message_of_flux() {
         let check = |provider: &str, sts: Value, reason: Reason, message: &str| {
-            let refused = declared(json!({ "provider": provider, "sts": sts })).refused();
+            let refused = declared(&json!({ "provider": provider, "sts": sts })).refused();
             let refused = refused.unwrap();
             assert_eq!((refused.reason, &*refused.message), (reason, message));
             assert_eq!(refused.retry, Retry::Never);
@@ -252,12 +252,12 @@ mod tests {
             "failed to parse STS endpoint 'https://': it is not an http or https URL of a host",
         );
         assert_eq!(
-            declared(json!({ "provider": "aws", "sts": sts("aws") })).refused(),
+            declared(&json!({ "provider": "aws", "sts": sts("aws") })).refused(),
             None
         );
-        assert_eq!(declared(json!({ "sts": sts("ldap") })).refused(), None);
+        assert_eq!(declared(&json!({ "sts": sts("ldap") })).refused(), None);
         assert_eq!(
-            declared(json!({ "provider": "gcp", "sts": sts("ldap") })).token_service,
+            declared(&json!({ "provider": "gcp", "sts": sts("ldap") })).token_service,
             Ok(None)
         );
     }
