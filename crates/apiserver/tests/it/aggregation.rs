@@ -8,7 +8,7 @@ use crate::webhooks::ask;
 
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
-fn service(name: &str, spec: Value) -> Value {
+fn service(name: &str, spec: &Value) -> Value {
     let mut object = json!({
         "metadata": { "name": name },
         "spec": { "group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100 },
@@ -25,7 +25,7 @@ async fn an_api_service_is_stored_without_effect() {
     let metrics = json!({
         "service": { "namespace": "kube-system", "name": "metrics-server" }, "insecureSkipTLSVerify": true,
     });
-    let body = service("v1beta1.metrics.k8s.io", metrics);
+    let body = service("v1beta1.metrics.k8s.io", &metrics);
     let (status, object, warning) = ask(&cluster, "POST", PATH, &body).await;
     assert_eq!(status, StatusCode::CREATED, "{object}");
     assert_eq!(object["spec"]["service"]["port"], 443);
@@ -49,7 +49,7 @@ async fn an_api_service_is_stored_without_effect() {
         &cluster,
         "POST",
         PATH,
-        &service("v1.apps", json!({ "group": "apps", "version": "v1" })),
+        &service("v1.apps", &json!({ "group": "apps", "version": "v1" })),
     )
     .await;
     assert_eq!((status, warning.as_str()), (StatusCode::CREATED, ""));
@@ -61,7 +61,7 @@ async fn an_api_service_is_stored_without_effect() {
 async fn mistakes_in_an_api_service_are_named() {
     let cluster = EmbeddedCluster::builder().build().await.unwrap();
     let check = async |name: &str, spec: Value, expected: &str| {
-        let (status, answer, _) = ask(&cluster, "POST", PATH, &service(name, spec)).await;
+        let (status, answer, _) = ask(&cluster, "POST", PATH, &service(name, &spec)).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
         let message = answer["message"].as_str().unwrap();
         assert!(message.contains(expected), "{message}");
