@@ -15,7 +15,7 @@ const FREE: u64 = 1 << 20;
 /// The bytes that all answers may have beyond that.
 const POOL_MAX: u64 = 128 << 20;
 
-/// The answers of more than [`FREE`]. Clones are the same.
+/// The large answers that are kept. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<Mutex<Large>>);
 
