@@ -296,7 +296,7 @@ pub(crate) fn document(json: &[u8], now: Timestamp) -> Result<Lent, Problem> {
     // the metadata service answers failures with 200
     let code = answer.code.clone().filter(|code| code != "Success");
     if let Some(code) = code {
-        let text = format!("no keys are given{}", answer::shown(&code));
+        let text = format!("the service gives no keys{}", answer::shown(&code));
         return Err(Problem::new(Reason::Authentication, text));
     }
     answer.lent(now).ok_or_else(malformed)
@@ -386,7 +386,7 @@ mod tests {
         let failed = document(b"{\"Code\":\"AssumeRoleUnauthorizedAccess\"}", now());
         assert_eq!(
             failed.unwrap_err().text,
-            "no keys are given: AssumeRoleUnauthorizedAccess"
+            "the service gives no keys: AssumeRoleUnauthorizedAccess"
         );
     }
 

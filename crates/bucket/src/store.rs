@@ -698,12 +698,12 @@ impl Bucket {
             Kind::S3 | Kind::Azure => answer::told(&body),
             Kind::Google => (google::told(&body), None),
         };
-        let is_expired = ["ExpiredToken", "InvalidToken"]
+        let is_expired = ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId"]
             .iter()
             .any(|code| told.starts_with(code));
         match (status.as_u16(), &self.access.api, self.token_key()) {
             (401, _, Some(key)) => self.stores.0.tokens.remove(&key),
-            (status, Api::S3As(identity), _) if is_expired || matches!(status, 401 | 403) => {
+            (status, Api::S3As(identity), _) if is_expired || status == 401 => {
                 self.stores.0.keys.remove(&identity.hash());
             }
             _ => {}

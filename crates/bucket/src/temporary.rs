@@ -129,8 +129,12 @@ impl Bucket {
             Some(url) => Some(url.clone()),
             None => regional(region),
         };
-        let url = url
-            .ok_or_else(|| Problem::new(Reason::Configuration, format!("{region:?} is no region of AWS")))?;
+        let url = url.ok_or_else(|| {
+            Problem::new(
+                Reason::Configuration,
+                format!("no token service is known for region {region:?}; set AWS_ENDPOINT_URL_STS"),
+            )
+        })?;
         // a certificate and a proxy of a tenant together could read the token
         let access = self.access.trusting(None, None);
         self.assume(inner.egress(), &access, &url, form).await

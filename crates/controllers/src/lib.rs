@@ -33,6 +33,7 @@ pub(crate) mod targets;
 
 pub use engine::{Engine, Stats};
 pub use equate_bucket::AwsEnvironment;
+pub use helm_release::CommitWait;
 pub use key::Key;
 pub use kustomization::inputs::vault_transit::TransitSettings;
 pub use object_ref::ObjectRef;

@@ -2,7 +2,7 @@
 //! of refs, objects of packs while they arrive.
 //!
 //! An answer of more than [`FREE`] shares [`POOL_MAX`] with all others. When they take more than that, the
-//! largest one ends, unless it is the only one. It may be asked for again.
+//! largest one of the owner that has most ends, unless it is the only one. It may be asked for again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,7 @@ struct Large {
 
 #[derive(Debug)]
 struct Answer {
+    owner: Arc<str>,
     bytes: u64,
     end: Arc<End>,
 }
@@ -42,6 +43,7 @@ struct End {
 #[derive(Debug)]
 pub struct HeldAnswer {
     memory: Memory,
+    owner: Arc<str>,
     end: Arc<End>,
     own: Mutex<Own>,
 }
@@ -54,11 +56,12 @@ struct Own {
 }
 
 impl Memory {
-    /// The memory of one more answer.
+    /// The memory of one more answer. The owner is a namespace or a host.
     #[must_use]
-    pub fn hold(&self) -> HeldAnswer {
+    pub fn hold(&self, owner: &str) -> HeldAnswer {
         HeldAnswer {
             memory: self.clone(),
+            owner: owner.into(),
             end: Arc::default(),
             own: Mutex::default(),
         }
@@ -73,11 +76,16 @@ impl Large {
     /// Makes room: the largest answers end. They count no more, although their threads need a moment.
     fn make_room(&mut self) {
         while self.answers.len() > 1 && self.answers.values().map(|one| one.bytes).sum::<u64>() > POOL_MAX {
+            let mut owned: HashMap<&str, u64> = HashMap::new();
+            for answer in self.answers.values() {
+                *owned.entry(&answer.owner).or_default() += answer.bytes;
+            }
+            let of_owner = |answer: &Answer| owned.get(&*answer.owner).copied().unwrap_or_default();
             // the number decides between equals: the newer one ends
             let largest = self
                 .answers
                 .iter()
-                .max_by_key(|(number, one)| (one.bytes, **number));
+                .max_by_key(|(number, one)| (of_owner(one), one.bytes, **number));
             let Some(answer) = largest
                 .map(|(number, _)| *number)
                 .and_then(|number| self.answers.remove(&number))
@@ -108,6 +116,7 @@ impl HeldAnswer {
                     large.next
                 });
                 let answer = Answer {
+                    owner: Arc::clone(&self.owner),
                     bytes: own.bytes - FREE,
                     end: Arc::clone(&self.end),
                 };
@@ -155,7 +164,7 @@ mod tests {
     #[track_caller]
     fn check(mebibytes: &[u64], want: &[bool]) {
         let memory = Memory::default();
-        let all: Vec<HeldAnswer> = mebibytes.iter().map(|_| memory.hold()).collect();
+        let all: Vec<HeldAnswer> = mebibytes.iter().map(|_| memory.hold("a")).collect();
         for (held, mebibytes) in all.iter().zip(mebibytes) {
             held.add(FREE + mebibytes * MIB);
         }
@@ -176,9 +185,22 @@ mod tests {
     }
 
     #[test]
+    fn many_answers_of_one_owner_end_before_a_larger_one_of_another() {
+        let memory = Memory::default();
+        let many: Vec<HeldAnswer> = (0..16).map(|_| memory.hold("many")).collect();
+        for held in &many {
+            held.add(FREE + 8 * MIB);
+        }
+        let larger = memory.hold("other");
+        assert_eq!(larger.add(FREE + 20 * MIB), Some(FREE + 20 * MIB));
+        let go_on = many.iter().filter(|held| held.add(0).is_some()).count();
+        assert_eq!(go_on, 13);
+    }
+
+    #[test]
     fn memory_that_is_given_back_counts_no_more() {
         let memory = Memory::default();
-        let (one, other) = (memory.hold(), memory.hold());
+        let (one, other) = (memory.hold("a"), memory.hold("b"));
         assert_eq!(one.add(POOL_MAX + FREE), Some(POOL_MAX + FREE));
         one.clear();
         assert_eq!(other.add(POOL_MAX + FREE), Some(POOL_MAX + FREE));
@@ -188,9 +210,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_waits_is_told() {
+    async fn an_ended_answer_is_notified() {
         let memory = Memory::default();
-        let (large, small) = (memory.hold(), memory.hold());
+        let (large, small) = (memory.hold("a"), memory.hold("b"));
         large.add(POOL_MAX + FREE);
         small.add(FREE + MIB);
         large.over().await;

@@ -240,7 +240,7 @@ impl Shared {
     }
 
     fn displaced(&self) -> io::Error {
-        let problem = "its answer needs much memory, and so do those of other hosts";
+        let problem = "its answer was ended, because all answers together need too much memory";
         let mut failure = Failure::new(Kind::Limit, problem);
         failure.advice = Some("it is fetched again later".to_owned());
         self.fail(failure)
@@ -340,7 +340,7 @@ impl Session {
                 what: "first answer",
                 object_max: u64::MAX,
             })),
-            held: Arc::new(clients.egress().memory().hold()),
+            held: Arc::new(clients.egress().memory().hold(&endpoint.host)),
         };
         let url = endpoint.to_string();
         let failed = |failure| RemoteError {
@@ -494,6 +494,12 @@ impl Session {
         match fetched {
             Ok(_) => Ok(objects),
             Err(error) => {
+                if error.classify().is_resource_exhausted() {
+                    let problem =
+                        format!("its pack has an object of more than {object_max} bytes when it is unpacked");
+                    // an earlier failure is the cause
+                    self.shared.fail(Failure::new(Kind::Limit, problem));
+                }
                 let failure = failure(&self.shared, "it did not send the objects", error);
                 Err(self.error("fetch from", failure))
             }

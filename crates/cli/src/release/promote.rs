@@ -40,7 +40,7 @@ Exit codes:
   equate promote checkout ledger cart --to staging --each
 {EXIT_CODES}"))]
 pub(crate) struct Promote {
-    /// Services; all change in one commit, or none.
+    /// Services; all change in one commit, or none, unless --each is given.
     #[arg(value_name = "SERVICE", required_unless_present = "apply")]
     services: Vec<String>,
     /// Change each service in a commit of its own, with one push for all; `-` reads services from standard input.
@@ -108,7 +108,7 @@ pub(crate) struct Release {
   equate rollback checkout --env staging --to 2.3.9
 {EXIT_CODES}"))]
 pub(crate) struct Rollback {
-    /// Services; all change in one commit, or none.
+    /// Services; all change in one commit, or none, unless --each is given.
     #[arg(value_name = "SERVICE", required = true)]
     services: Vec<String>,
     /// Environment or group to change.

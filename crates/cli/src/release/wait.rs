@@ -19,6 +19,8 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 const INTERVAL: Duration = Duration::from_millis(500);
+/// The time for one look, even when no other time is left.
+const LOOK_LEAST: Duration = Duration::from_secs(5);
 /// The looks at a failure before it counts: a pod may start at its second attempt.
 const FAILURES_MIN: usize = 3;
 
@@ -59,7 +61,9 @@ pub(super) async fn until_healthy(
     let mut is_applied = false;
     let mut failures = 0;
     loop {
-        let state = look(&reader, config, &wanted).await;
+        let left = timeout.saturating_sub(began.elapsed()).max(LOOK_LEAST);
+        let looked = tokio::time::timeout(left, look(&reader, config, &wanted)).await;
+        let state = looked.map_err(|_| blind("the API server did not answer in time".to_owned()))?;
         if !is_applied && !matches!(state, State::NotApplied(_)) {
             is_applied = true;
             if let Some(owner) = owner(&reader, &wanted).await {

@@ -145,6 +145,10 @@ impl Definer {
             Some(existing) if !is_made(existing) => {
                 let served = existing.spec.versions.iter().filter(|version| version.served);
                 let served: Vec<&str> = served.map(|version| version.name.as_str()).collect();
+                // it may have appeared since the failure
+                if versions.iter().all(|wanted| served.contains(&wanted.as_str())) {
+                    return Ok(());
+                }
                 return Err(format!("its definition serves only {}", served.join(", ")));
             }
             Some(existing) => {

@@ -73,7 +73,9 @@ fn source_commits_come_from_the_registry() {
     let lines: Vec<&str> = errors.lines().collect();
     assert_eq!(lines.len(), 2, "{errors}");
     assert!(
-        errors.contains("unknown source commits of cart: its image does not say its revision\n"),
+        errors.contains(
+            "unknown source commits of cart: its image has no label org.opencontainers.image.revision\n"
+        ),
         "{errors}"
     );
     assert!(errors.contains("unknown source commits of ledger: "), "{errors}");

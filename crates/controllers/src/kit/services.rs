@@ -46,6 +46,7 @@ use super::time_limit::TimeLimit;
 use super::wake::Reason;
 use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
+use crate::helm_release::CommitWait;
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
 use crate::sources::charts::{ChartRepositories, HelmSettings};
@@ -110,6 +111,8 @@ pub struct Kit {
     pub(crate) registries: Registries,
     /// Stores of buckets.
     pub(crate) buckets: Stores,
+    /// The longest wait of an upgrade for the rest of its commit.
+    pub(crate) commit_wait: CommitWait,
     /// Watches directories that stand for sources.
     pub(crate) watches: Watches,
     pub(crate) tally: Tally,
@@ -268,6 +271,7 @@ impl Kit {
             processors.clone(),
         );
         let sources = Sources::new(&client, pace, &on_source_change);
+        let commit_wait = configured::<CommitWait>(&configuration);
         let environment = configured::<AwsEnvironment>(&configuration);
         let limits = equate_bucket::Limits::default();
         let buckets = Stores::identified(settings.egress.clone(), limits, environment);
@@ -286,6 +290,7 @@ impl Kit {
             git,
             registries,
             buckets,
+            commit_wait,
             tally: Tally::default(),
             sources,
             on_source_change,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use equate_apply::cluster::Cluster;
-use equate_egress::{Egress, HeldAnswer, Memory, Outcome, WatchSlot};
+use equate_egress::{Egress, HeldAnswer, Outcome, WatchSlot};
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::client::legacy::Client as HyperClient;
@@ -82,7 +82,7 @@ pub enum AnswerError {
     LargeEvent(usize),
     /// All answers of other hosts together are too long.
     #[error(
-        "the API server's answer needs much memory, and so do those of other hosts; it is asked again later"
+        "the API server's answer was ended, because all answers together need too much memory; it is asked again later"
     )]
     Displaced,
 }
@@ -328,9 +328,9 @@ pub(crate) fn foreign_cluster(client: Client) -> Cluster {
     Cluster::waiting(client, Arc::new(|event| Box::pin(without_worker(event))))
 }
 
-async fn whole(answer: Response<LimitedBody>, memory: &Memory) -> Result<Response<LimitedBody>, BoxError> {
+async fn whole(answer: Response<LimitedBody>, held: HeldAnswer) -> Result<Response<LimitedBody>, BoxError> {
     let (head, mut body) = answer.into_parts();
-    let (held, mut bytes) = (memory.hold(), BytesMut::new());
+    let mut bytes = BytesMut::new();
     loop {
         let frame = tokio::select! {
             biased;
@@ -382,7 +382,7 @@ impl Share {
                 let answer = request.await?;
                 match slot {
                     Some(_) => Ok(answer.map(|body| LimitedBody { _watch: slot, ..body })),
-                    None => whole(answer, self.egress.memory()).await,
+                    None => whole(answer, self.egress.memory().hold(&self.namespace)).await,
                 }
             };
             let answer = answer.await;
@@ -406,6 +406,7 @@ mod tests {
     use crate::Key;
     use crate::kit::queue::{self, Queue, Requeue};
     use crate::kit::wake::Reason;
+    use equate_egress::Memory;
     use equate_manifest::object::GroupVersionKind;
     use futures::{StreamExt as _, stream};
     use http_body_util::StreamBody;
@@ -494,7 +495,7 @@ mod tests {
                 ..LIMITS
             };
             let body = Expected::Whole.limit(StreamBody::new(parts), &limits);
-            whole(Response::new(body), &memory)
+            whole(Response::new(body), memory.hold("a"))
         };
         let small = read(20).await.unwrap();
         let large = read(200).await.map(drop).map_err(|error| error.to_string());

@@ -1,10 +1,13 @@
 //! HelmReleases on the embedded API: charts of a git repository, simulated workloads, Helm's records.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use equate_api::helm::{HelmRelease, HelmReleaseStatus};
 use equate_api::meta::{ConditionType, condition};
 use equate_api::source::HelmChart;
+use equate_controllers::CommitWait;
 use equate_testkit::eventually::eventually;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
@@ -654,7 +657,15 @@ spec:
 async fn one_commit_is_one_revision() {
     let first = commit_of(0);
     let first: Vec<(&str, &str)> = first.iter().map(|(path, text)| (*path, text.as_str())).collect();
-    let session = start(&first).await;
+    let mut files = vec![CHART, VALUES, MAP];
+    files.extend(first);
+    let options = Options {
+        kinds: vec![HelmChart::crd(), HelmRelease::crd()],
+        // on a busy machine an apply takes longer than the default
+        commit_wait: CommitWait(Duration::from_secs(60)),
+        ..Options::default()
+    };
+    let session = Session::with(&files, options).await;
     session.kustomize("apps", "apps", json!({})).await;
     ready(&session, "app", "InstallSucceeded", 1).await;
     for round in 1..=5 {

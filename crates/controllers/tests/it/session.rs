@@ -20,7 +20,7 @@ use equate_api::meta::{ConditionType, condition};
 use equate_api::source::{Bucket, ExternalArtifact, GitRepository, HelmChart, HelmRepository, OciRepository};
 use equate_controllers::kit::processors::Threads;
 use equate_controllers::policy::WorkloadIdentityPolicy;
-use equate_controllers::{AwsEnvironment, ControllerSet, Engine, OwnLoop, Policy, Shards, Stats};
+use equate_controllers::{AwsEnvironment, CommitWait, ControllerSet, Engine, OwnLoop, Policy, Shards, Stats};
 use equate_git::{Limits, Mirrors};
 use equate_source::{Retention, Storage};
 use equate_testkit::apiserver::{EmbeddedCluster, Profile, Simulation};
@@ -84,6 +84,8 @@ pub(crate) struct Options {
     pub(crate) artifacts: Option<&'static str>,
     /// The variables that name the identity of the process at AWS.
     pub(crate) environment: BTreeMap<&'static str, String>,
+    /// The longest wait of an upgrade for the rest of its commit.
+    pub(crate) commit_wait: CommitWait,
 }
 
 impl Options {
@@ -262,6 +264,7 @@ impl Session {
                 false => Threads::Runtime(tokio::runtime::Handle::current()),
             })
             .policy(options.policy)
+            .configure(options.commit_wait)
             .configure(AwsEnvironment::read(|name| {
                 options.environment.get(name).cloned()
             }));

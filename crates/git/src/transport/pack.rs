@@ -68,7 +68,7 @@ fn head(pack: &mut dyn BufRead) -> io::Result<(io::Cursor<[u8; HEAD_BYTES]>, u32
     Ok((io::Cursor::new(head), u32::from_be_bytes([a, b, c, d])))
 }
 
-/// Hears of each object that has arrived.
+/// Observes each object that has arrived.
 struct Arrivals {
     id: Id,
     held: Arc<HeldAnswer>,

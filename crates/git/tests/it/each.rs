@@ -280,8 +280,10 @@ fn requests_that_arrive_during_a_push_share_the_next() {
         .commit_to("main", "begin", &[("list", Some("begin\n"))])
         .unwrap();
     let clone = Clone::of(&remote.path().display().to_string());
-    let (requests, mut queue) = queue::<usize, String>();
+    let (requests, queue) = queue::<usize, String>();
     let (answers, batches) = std::thread::scope(|scope| {
+        // dropped with a failed assertion: the senders must not wait for ever
+        let mut queue = queue;
         let senders: Vec<_> = (0..REQUESTS)
             .map(|number| {
                 let requests = requests.clone();

@@ -102,7 +102,8 @@ async fn revision(registries: &Registries, image: &str) -> Result<Revision, Stri
         let annotation = || found.manifest.annotations().as_ref()?.get(key).cloned();
         label.or_else(annotation).filter(|text| !text.is_empty())
     };
-    let commit = said(REVISION).ok_or_else(|| "its image does not say its revision".to_owned())?;
+    let commit = said(REVISION)
+        .ok_or_else(|| "its image has no label org.opencontainers.image.revision".to_owned())?;
     Ok(Revision {
         commit,
         source: said(SOURCE),

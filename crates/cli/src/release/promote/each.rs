@@ -202,7 +202,8 @@ impl Promotions<'_> {
         let code = error.code();
         self.codes.insert(code);
         let mut said = exit::describe(error);
-        if !services.iter().all(|service| said.contains(service.as_str())) {
+        // a plan's error names its service
+        if !matches!(error, ReleaseError::Plan(_)) {
             said.push_str(&format!("\n  for        {}", services.join(", ")));
         }
         eprintln!("{said}");

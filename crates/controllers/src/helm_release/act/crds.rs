@@ -156,7 +156,7 @@ async fn write(
         let id = ObjectId::of(&object);
         let live = cluster::get(access, &id, object.api_version()).await?;
         let mut replaced = object.clone();
-        // one that was made for want of a definition is none of another's
+        // `equate up` made this definition, so the chart may replace it
         let policy = match live.as_ref().is_some_and(is_made) {
             true => CrdsPolicy::CreateReplace,
             false => policy,

@@ -159,7 +159,7 @@ pub(super) async fn check_ownership(
         let Some(live) = get(access, &target.id, target.api_version()).await? else {
             continue;
         };
-        // the chart has the definition that was made for want of one
+        // `equate up` made this definition, so the chart may replace it
         if is_made(&live) {
             continue;
         }

@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     pub(crate) kind_defined: bool,
     /// The time until the next attempt of the retry strategy with the same inputs.
     pub(crate) retry_in: Option<Duration>,
-    /// Which object is still to become as its commit has it, and may belong to the next upgrade.
+    /// The object that does not match its commit yet, and may belong to the next upgrade.
     pub(crate) applying: Option<String>,
     /// The objects that differ from the release, if that is looked at.
     pub(crate) drift: Vec<Drift>,

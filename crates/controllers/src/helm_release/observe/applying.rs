@@ -1,6 +1,6 @@
 //! The rest of a commit: one commit often has new values or a new spec together with a new chart. An upgrade waits
-//! until the Kustomization that declares the HelmRelease has applied the commit, and until the HelmChart is of it,
-//! so that there is one revision instead of two.
+//! until the Kustomization that declares the HelmRelease has applied the commit, and until the HelmChart is built
+//! from it, so that there is one revision instead of two.
 //!
 //! The wait has a limit of its own. It never depends on what the Kustomization waits for.
 
@@ -16,12 +16,22 @@ use crate::helm_release::{ABOUT, HelmReleases, Run, object_ref};
 use crate::owner_kinds::KUSTOMIZATION;
 use crate::ownership::desired::Watched;
 
-/// The longest wait. Usually it takes as long as the other objects of the commit.
-const WAIT_MAX: Duration = Duration::from_millis(800);
+/// The longest wait for the rest of a commit. Usually it takes as long as the other objects of the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitWait(pub Duration);
 
-/// Says which object is still to become as its commit has it. Inputs that are read later are at least as new.
+impl Default for CommitWait {
+    fn default() -> Self {
+        Self(Duration::from_millis(800))
+    }
+}
+
+/// The object that does not match the commit yet. Inputs that are read later are at least as new.
 pub(super) fn look(cx: &HelmReleases, run: &Run<'_>, declared: &Declared) -> Option<String> {
-    let waited = run.memory.held_since.is_some_and(|since| left(since).is_zero());
+    let waited = run
+        .memory
+        .held_since
+        .is_some_and(|since| left(cx, since).is_zero());
     (!waited).then(|| unfinished(cx, declared)).flatten()
 }
 
@@ -46,7 +56,7 @@ pub(in crate::helm_release) fn hold(
         graph.announcements.watch(&me, watched);
     }
     // it may have ended before it was watched
-    unfinished(cx, declared).map(|_| left(since))
+    unfinished(cx, declared).map(|_| left(cx, since))
 }
 
 /// Ends the wait.
@@ -57,8 +67,8 @@ pub(in crate::helm_release) fn release(cx: &HelmReleases, run: &mut Run<'_>, dec
     }
 }
 
-fn left(since: Instant) -> Duration {
-    WAIT_MAX.saturating_sub(since.elapsed())
+fn left(cx: &HelmReleases, since: Instant) -> Duration {
+    cx.kit.commit_wait.0.saturating_sub(since.elapsed())
 }
 
 fn unfinished(cx: &HelmReleases, declared: &Declared) -> Option<String> {
