@@ -33,8 +33,8 @@ pub(crate) mod targets;
 
 pub use engine::{Engine, Stats};
 pub use equate_bucket::AwsEnvironment;
-pub use helm_release::CommitWait;
 pub use key::Key;
+pub use kit::services::CommitWait;
 pub use kustomization::inputs::vault_transit::TransitSettings;
 pub use object_ref::ObjectRef;
 pub use own_loop::OwnLoop;

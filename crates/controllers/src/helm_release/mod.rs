@@ -72,7 +72,6 @@ use crate::targets::target::Access;
 use crate::{Key, ObjectRef};
 
 pub use crate::owner_kinds::HELM_RELEASE;
-pub use observe::applying::CommitWait;
 
 const ABOUT: About = About {
     kind: "HelmRelease",

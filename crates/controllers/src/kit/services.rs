@@ -46,7 +46,6 @@ use super::time_limit::TimeLimit;
 use super::wake::Reason;
 use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
-use crate::helm_release::CommitWait;
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
 use crate::sources::charts::{ChartRepositories, HelmSettings};
@@ -441,6 +440,16 @@ impl Kit {
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The longest wait of an upgrade for the rest of a commit. Usually it takes as long as the other objects of the commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitWait(pub Duration);
+
+impl Default for CommitWait {
+    fn default() -> Self {
+        Self(Duration::from_millis(800))
     }
 }
 

@@ -30,8 +30,9 @@ const REDIRECTS_MAX: usize = 10;
 const UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
 /// The editor of one Secret can request any number.
 const CLIENTS_MAX: usize = 256;
-/// Room that a claimed length reserves at once.
-const RESERVED_MAX: u64 = 1 << 20;
+/// Room that a claimed length reserves at once. Until it is used, it takes no memory of the machine; growing in steps
+/// takes up to three times the length.
+const RESERVED_MAX: u64 = 64 << 20;
 const VALIDATOR_BYTES_MAX: usize = 1 << 10;
 
 /// A username and a password.

@@ -16,16 +16,6 @@ use crate::helm_release::{ABOUT, HelmReleases, Run, object_ref};
 use crate::owner_kinds::KUSTOMIZATION;
 use crate::ownership::desired::Watched;
 
-/// The longest wait for the rest of a commit. Usually it takes as long as the other objects of the commit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CommitWait(pub Duration);
-
-impl Default for CommitWait {
-    fn default() -> Self {
-        Self(Duration::from_millis(800))
-    }
-}
-
 /// The object that does not match the commit yet. Inputs that are read later are at least as new.
 pub(super) fn look(cx: &HelmReleases, run: &Run<'_>, declared: &Declared) -> Option<String> {
     let waited = run
