@@ -24,6 +24,13 @@ fn opened(server: &SeaweedFsServer, bucket: &str, access: Access) -> Bucket {
     stores.open(&server.endpoint(), bucket, access).unwrap()
 }
 
+/// More than the thousand names of one page, and some that need escapes.
+fn names() -> Vec<String> {
+    let many = (0..1_005).map(|number| format!("many/{number:04}.yaml"));
+    let escaped = ["a b+c&(d).yaml", "dir/ü.yaml", "dir/x%41.yaml", "e.yaml"];
+    many.chain(escaped.map(str::to_owned)).collect()
+}
+
 #[tokio::test]
 async fn objects_of_a_real_store_are_listed_and_fetched() {
     let program = match servers::program(SEAWEEDFS_VARIABLE) {
@@ -31,11 +38,7 @@ async fn objects_of_a_real_store_are_listed_and_fetched() {
         Err(skip) => return eprintln!("{}", skip.0),
     };
     let server = SeaweedFsServer::start(&program, "apps").unwrap();
-    // more than the thousand keys of one page
-    let mut wanted: Vec<String> = (0..1_005)
-        .map(|number| format!("many/{number:04}.yaml"))
-        .collect();
-    wanted.extend(["a b+c&(d).yaml", "dir/ü.yaml", "dir/x%41.yaml", "e.yaml"].map(str::to_owned));
+    let mut wanted = names();
     for key in &wanted {
         server.put("apps", key, key.as_bytes()).unwrap();
     }
@@ -89,11 +92,7 @@ async fn objects_of_azurite_are_listed_and_fetched() {
     for container in ["apps", "other"] {
         server.create(container).unwrap();
     }
-    // more than the thousand names of one page
-    let mut wanted: Vec<String> = (0..1_005)
-        .map(|number| format!("many/{number:04}.yaml"))
-        .collect();
-    wanted.extend(["a b+c&(d).yaml", "dir/ü.yaml", "dir/x%41.yaml", "e.yaml"].map(str::to_owned));
+    let mut wanted = names();
     for key in &wanted {
         server.put("apps", key, key.as_bytes()).unwrap();
     }
