@@ -159,7 +159,7 @@ impl ChartRepository {
                 limit: TimeLimit::of(TIMEOUT, Duration::MAX),
             };
             Ok::<_, HttpError>(match http.get(get).await? {
-                Answer::Body { bytes, .. } => bytes,
+                Answer::Body { body, .. } => body,
                 // no version was named
                 Answer::NotModified => Vec::new(),
             })

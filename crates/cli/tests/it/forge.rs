@@ -3,6 +3,7 @@
 //! `cargo xtask test-peers` names the programs; without them the tests print a line and are skipped.
 
 use crate::promote::{clone_of, command, git, local};
+use crate::promote_races::{check_history, names, race};
 use crate::session::{equate_in, printed};
 use equate_testkit::git::{Repository, SshKey};
 use equate_testkit::servers::{self, GITEA_FILES_VARIABLE, GITEA_VARIABLE, GiteaServer};
@@ -12,6 +13,8 @@ use std::path::Path;
 use std::process::Output;
 
 const SERVICES: [&str; 2] = ["checkout", "ledger"];
+/// The promotions at once.
+const PROMOTIONS: usize = 50;
 
 fn forge() -> Option<GiteaServer> {
     let named = |variable: &str| {
@@ -24,10 +27,10 @@ fn forge() -> Option<GiteaServer> {
 }
 
 /// A repository of the forge with a fleet on `main`.
-fn publish(forge: &GiteaServer, name: &str) {
+fn publish(forge: &GiteaServer, name: &str, services: &[&str]) {
     let wanted = json!({ "name": name, "private": true, "default_branch": "main" });
     forge.api(Method::POST, "user/repos", Some(&wanted)).unwrap();
-    let fleet = local(&SERVICES);
+    let fleet = local(services);
     trust(forge, fleet.path());
     git(fleet.path(), &["push", "--quiet", &forge.https_url(name), "main"]).unwrap();
 }
@@ -48,6 +51,22 @@ fn trust(forge: &GiteaServer, home: &Path) {
     std::fs::write(home.join(".gitconfig"), config).unwrap();
 }
 
+/// A key that the forge accepts as the user's.
+fn accepted_key(forge: &GiteaServer) -> SshKey {
+    let key = SshKey::ed25519(7);
+    let public = json!({ "title": "laptop", "key": key.public() });
+    forge.api(Method::POST, "user/keys", Some(&public)).unwrap();
+    key
+}
+
+/// Gives a home the key, and the forge's own.
+fn use_key(forge: &GiteaServer, home: &Path, key: &SshKey) {
+    let ssh = home.join(".ssh");
+    std::fs::create_dir_all(&ssh).unwrap();
+    std::fs::write(ssh.join("known_hosts"), forge.known_host()).unwrap();
+    std::fs::write(ssh.join("id_ed25519"), key.private()).unwrap();
+}
+
 fn promote(clone: &Repository, service: &str, to: &str) -> Output {
     let mut command = command(clone.path(), &["promote", service, "--to", to]);
     command.output().unwrap()
@@ -64,7 +83,7 @@ fn newest(forge: &GiteaServer, repository: &str) -> String {
 #[test]
 fn promotions_land_over_https_and_ssh() {
     let Some(forge) = forge() else { return };
-    publish(&forge, "fleet");
+    publish(&forge, "fleet", &SERVICES);
 
     let clone = clone_of(&forge.https_url("fleet"));
     let output = promote(&clone, "checkout", "staging");
@@ -79,17 +98,12 @@ fn promotions_land_over_https_and_ssh() {
         "{message}"
     );
 
-    let key = SshKey::ed25519(7);
-    let public = json!({ "title": "laptop", "key": key.public() });
-    forge.api(Method::POST, "user/keys", Some(&public)).unwrap();
+    let key = accepted_key(&forge);
     let clone = clone_of(&forge.ssh_url("fleet"));
-    let ssh = clone.path().join(".ssh");
-    std::fs::create_dir(&ssh).unwrap();
-    std::fs::write(ssh.join("known_hosts"), forge.known_host()).unwrap();
-    std::fs::write(ssh.join("id_ed25519"), SshKey::ed25519(8).private()).unwrap();
+    use_key(&forge, clone.path(), &SshKey::ed25519(8));
     let output = promote(&clone, "ledger", "staging");
     assert_eq!(output.status.code(), Some(1), "{}", printed(&output));
-    std::fs::write(ssh.join("id_ed25519"), key.private()).unwrap();
+    use_key(&forge, clone.path(), &key);
     let output = promote(&clone, "ledger", "staging");
     assert!(output.status.success(), "{}", printed(&output));
     let message = newest(&forge, "fleet");
@@ -99,10 +113,44 @@ fn promotions_land_over_https_and_ssh() {
     );
 }
 
+/// Half of the promotions go over https and half over ssh.
+#[test]
+fn trap_05_fifty_promotions_land() {
+    let Some(forge) = forge() else { return };
+    let names = names(PROMOTIONS);
+    let services: Vec<&str> = names.iter().map(String::as_str).collect();
+    publish(&forge, "fleet", &services);
+    let key = accepted_key(&forge);
+    let over_https = || {
+        let clone = clone_of(&forge.https_url("fleet"));
+        trust(&forge, clone.path());
+        clone
+    };
+    let over_ssh = || {
+        let clone = clone_of(&forge.ssh_url("fleet"));
+        use_key(&forge, clone.path(), &key);
+        clone
+    };
+    let clones: Vec<Repository> = (0..PROMOTIONS)
+        .map(|number| if number % 2 == 0 { over_https() } else { over_ssh() })
+        .collect();
+    let outsider = over_https();
+    let outside = race(&services, &clones, &outsider);
+    let mirror = [
+        "clone",
+        "--quiet",
+        "--mirror",
+        &forge.https_url("fleet"),
+        "mirror",
+    ];
+    git(outsider.path(), &mirror).unwrap();
+    check_history(&outsider.path().join("mirror"), &services, outside);
+}
+
 #[test]
 fn a_protected_branch_refuses_with_its_words() {
     let Some(forge) = forge() else { return };
-    publish(&forge, "fleet");
+    publish(&forge, "fleet", &SERVICES);
     let (user, _) = forge.user();
     let rule = json!({ "rule_name": "main", "enable_push": false });
     let path = format!("repos/{user}/fleet/branch_protections");

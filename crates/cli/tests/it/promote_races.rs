@@ -9,7 +9,7 @@ use std::process::{Child, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The promotions at once; `cargo xtask bench release` has fifty, with the release binary.
+/// The promotions at once; fifty are in `forge`, and in `cargo xtask bench release` with the release binary.
 const PROMOTIONS: usize = 10;
 
 #[test]
@@ -28,23 +28,29 @@ fn trap_05_promotions_land_over_http() {
 }
 
 fn check(remote: &Repository, url: &str) {
-    let names = names();
+    let names = names(PROMOTIONS);
     let services: Vec<&str> = names.iter().map(String::as_str).collect();
     commit(remote, &files(&services));
     let clones: Vec<Repository> = services.iter().map(|_| clone_of(url)).collect();
-    let outsider = tempfile::tempdir().unwrap();
-    git(outsider.path(), &["clone", "--quiet", url, "."]).unwrap();
+    let outside = race(&services, &clones, &clone_of(url));
+    check_history(remote.path(), &services, outside);
+}
 
+/// Promotes each service to staging in its clone, all at once, while somebody pushes to `main` from `outsider`.
+/// Returns the number of that one's commits.
+#[track_caller]
+pub(crate) fn race(services: &[&str], clones: &[Repository], outsider: &Repository) -> usize {
+    git(outsider.path(), &["pull", "--quiet", "origin", "main"]).unwrap();
     // the clones are of one user, who has one directory for turns
     let cache = tempfile::tempdir().unwrap();
     let running: Vec<Child> = services
         .iter()
-        .zip(&clones)
+        .zip(clones)
         .map(|(service, clone)| start(clone, service, cache.path()))
         .collect();
     let ends = AtomicBool::new(false);
     let (outputs, outside) = std::thread::scope(|scope| {
-        let pushed = scope.spawn(|| push_between(remote.path(), outsider.path(), &ends));
+        let pushed = scope.spawn(|| push_between(outsider.path(), &ends));
         let outputs: Vec<_> = running
             .into_iter()
             .map(|child| child.wait_with_output().unwrap())
@@ -54,12 +60,12 @@ fn check(remote: &Repository, url: &str) {
     });
     outputs.iter().for_each(landed);
     assert!(outside > 0);
-    check_history(remote, &services, outside);
+    outside
 }
 
 #[test]
 fn trap_05_promotions_land_in_one_work_tree() {
-    let names = names();
+    let names = names(PROMOTIONS);
     let services: Vec<&str> = names.iter().map(String::as_str).collect();
     let repository = local(&services);
     let cache = tempfile::tempdir().unwrap();
@@ -70,13 +76,12 @@ fn trap_05_promotions_land_in_one_work_tree() {
     for child in running {
         landed(&child.wait_with_output().unwrap());
     }
-    check_history(&repository, &services, 0);
+    check_history(repository.path(), &services, 0);
     assert_eq!(git(repository.path(), &["status", "--porcelain"]).unwrap(), "");
 }
 
-fn names() -> Vec<String> {
-    let numbers = 0..PROMOTIONS;
-    numbers.map(|number| format!("service-{number:02}")).collect()
+pub(crate) fn names(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("service-{number:02}")).collect()
 }
 
 fn start(clone: &Repository, service: &str, cache: &Path) -> Child {
@@ -96,8 +101,8 @@ fn landed(output: &Output) {
 
 /// One commit for each service, with its note, and those of the outsider; no merge.
 #[track_caller]
-fn check_history(remote: &Repository, services: &[&str], outside: usize) {
-    let here = |arguments: &[&str]| git(remote.path(), arguments).unwrap();
+pub(crate) fn check_history(remote: &Path, services: &[&str], outside: usize) {
+    let here = |arguments: &[&str]| git(remote, arguments).unwrap();
     here(&["fsck", "--strict"]);
     assert_eq!(here(&["rev-list", "--min-parents=2", "main"]), "", "a merge");
     let subjects = here(&["log", "--format=%s", "main"]);
@@ -131,21 +136,22 @@ fn check_history(remote: &Repository, services: &[&str], outside: usize) {
 
 /// Pushes a commit to the same branch with git, as a person does, each time that somebody else's landed. Pushes
 /// without a pause would win every time: a promotion takes longer. Returns the number of commits.
-fn push_between(remote: &Path, clone: &Path, ends: &AtomicBool) -> usize {
+fn push_between(clone: &Path, ends: &AtomicBool) -> usize {
     let (mut number, mut mine) = (0, String::new());
+    let tip = || git(clone, &["ls-remote", "--heads", "origin", "main"]).unwrap();
     while !ends.load(Ordering::Acquire) {
-        if git(remote, &["rev-parse", "main"]).unwrap() == mine {
+        if tip() == mine {
             std::thread::park_timeout(Duration::from_millis(20));
             continue;
         }
         number += 1;
         std::fs::write(clone.join("README.md"), format!("change {number}\n")).unwrap();
         git(clone, &["commit", "--quiet", "-am", "by hand"]).unwrap();
-        while git(clone, &["push", "--quiet", "origin", "main"]).is_err() {
-            git(clone, &["fetch", "--quiet", "origin"]).unwrap();
-            git(clone, &["rebase", "--quiet", "origin/main"]).unwrap();
+        while git(clone, &["push", "--quiet", "origin", "HEAD:main"]).is_err() {
+            git(clone, &["pull", "--quiet", "--rebase", "origin", "main"]).unwrap();
         }
-        mine = git(clone, &["rev-parse", "main"]).unwrap();
+        let commit = git(clone, &["rev-parse", "HEAD"]).unwrap();
+        mine = format!("{}\trefs/heads/main\n", commit.trim_end());
     }
     number
 }

@@ -1,6 +1,6 @@
 //! Makes a chart and publishes it.
 
-use std::io::Cursor;
+use std::io::{BufReader, Cursor};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,9 +21,9 @@ use super::dependencies::add_missing;
 use super::origin::{LocalChart, Origin, Repository, too_large};
 use super::registry::{RegistryChart, Tagged};
 use crate::kit::read::chain;
-use crate::sources::charts::{HelmSettings, index_url};
+use crate::sources::charts::{HelmSettings, index_too_large, index_url};
 use crate::sources::failure::Failure;
-use crate::sources::http::{Answer, Get, HttpError};
+use crate::sources::http::{Access, Answer, Get, HttpError};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Done {
@@ -377,39 +377,26 @@ impl PullError {
     }
 }
 
-async fn fetched(
-    cx: &HelmCharts,
-    declared: &Declared,
-    repository: &Repository,
-    url: &str,
-    bytes_max: u64,
-) -> Result<Vec<u8>, PullError> {
-    let namespace = &declared.key.namespace;
-    let (charts, home) = (&cx.kit.charts, repository.home.clone());
+async fn access(cx: &HelmCharts, declared: &Declared, repository: &Repository) -> Result<Access, PullError> {
+    let (namespace, home) = (&declared.key.namespace, repository.home.clone());
+    let charts = &cx.kit.charts;
     let access = charts
         .access(&cx.kit.client, namespace, home, &repository.access)
         .await;
-    let access = access.map_err(|error| PullError {
+    access.map_err(|error| PullError {
         why: error.message(),
         is_about_trust: true,
-    })?;
-    let get = Get {
-        namespace,
-        url,
-        access: &access,
-        known: None,
-        bytes_max,
-        limit: repository.limit,
-    };
-    match charts.get(get).await {
-        Ok(Answer::Body { bytes, .. }) => Ok(bytes),
+    })
+}
+
+fn body<B>(answer: Result<Answer<B>, HttpError>, too_large: fn(u64) -> String) -> Result<B, PullError> {
+    match answer {
+        Ok(Answer::Body { body, .. }) => Ok(body),
         Ok(Answer::NotModified) => Err(PullError::plain("the host sent no content".to_owned())),
         Err(error) => Err(PullError {
             is_about_trust: error.is_about_trust(),
             why: match &error {
-                HttpError::TooLarge { bytes_max, .. } => {
-                    format!("size of chart exceeds '{bytes_max}' bytes limit (--helm-chart-max-size)")
-                }
+                HttpError::TooLarge { bytes_max, .. } => too_large(*bytes_max),
                 error => chain(error),
             },
         }),
@@ -424,8 +411,18 @@ pub(super) async fn pull(
     url: &str,
     digest: &str,
 ) -> Result<Bytes, PullError> {
-    let bytes_max = cx.kit.charts.settings.chart_bytes_max;
-    let bytes = fetched(cx, declared, repository, url, bytes_max).await?;
+    let charts = &cx.kit.charts;
+    let get = Get {
+        namespace: &declared.key.namespace,
+        url,
+        access: &access(cx, declared, repository).await?,
+        known: None,
+        bytes_max: charts.settings.chart_bytes_max,
+        limit: repository.limit,
+    };
+    let large =
+        |bytes_max| format!("size of chart exceeds '{bytes_max}' bytes limit (--helm-chart-max-size)");
+    let bytes = body(charts.get(get).await, large)?;
     let wanted = digest.strip_prefix("sha256:").unwrap_or(digest).to_lowercase();
     let found = format!("{:x}", Sha256::digest(&bytes));
     match wanted.is_empty() || wanted == found {
@@ -443,12 +440,20 @@ pub(super) async fn pulled_index(
     declared: &Declared,
     repository: &Repository,
 ) -> Result<Catalog, String> {
-    let settings = cx.kit.charts.settings.clone();
-    let url = index_url(&repository.home);
-    let bytes = fetched(cx, declared, repository, url.as_str(), settings.index_bytes_max).await;
-    let bytes = bytes.map_err(|error| format!("failed to cache index: {}", error.why))?;
+    let failed = |error: PullError| format!("failed to cache index: {}", error.why);
+    let (charts, url) = (&cx.kit.charts, index_url(&repository.home));
+    let get = Get {
+        namespace: &declared.key.namespace,
+        url: url.as_str(),
+        access: &access(cx, declared, repository).await.map_err(failed)?,
+        known: None,
+        bytes_max: charts.settings.index_bytes_max,
+        limit: repository.limit,
+    };
+    let saved = body(charts.index(get).await, index_too_large).map_err(failed)?;
+    let limits = charts.settings.index();
     let parsing = cx.kit.processors.run(&declared.key.namespace, move || {
-        Catalog::parse(&bytes, &settings.index())
+        Catalog::read(&mut BufReader::new(saved.file), &limits)
     });
     let parsed = parsing.done().await.map_err(|_| "internal error".to_owned())?;
     parsed.map_err(|error| format!("failed to load index: {}", chain(&error)))

@@ -1,11 +1,9 @@
 //! Observes the artifact in the store, and the index at its host.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::HelmRepositoryStatus;
-use sha2::{Digest as _, Sha256};
 
 use super::Known;
 use super::decide::{Artifact, Index, Observed};
@@ -14,7 +12,7 @@ use crate::kit::controller::Retry;
 use crate::kit::read::chain;
 use crate::kit::services::Kit;
 use crate::kit::time_limit::TimeLimit;
-use crate::sources::charts::index_url;
+use crate::sources::charts::{Saved, index_too_large, index_url};
 use crate::sources::failure::Failure;
 use crate::sources::http::{Answer, Get, HttpError};
 use crate::sources::store::{Form, is_stored};
@@ -83,39 +81,33 @@ async fn index(
         bytes_max: charts.settings.index_bytes_max,
         limit,
     };
-    let (bytes, validators) = match charts.get(get).await.map_err(|error| failed(&error))? {
-        Answer::NotModified => return Ok((Index::Unchanged, known)),
-        Answer::Body { bytes, validators } => (bytes, validators),
-    };
-    let storage = kit.storage.clone();
-    let hashing = kit.processors.run(namespace, move || {
-        let revision = format!("sha256:{:x}", Sha256::digest(&bytes));
-        let mut file = storage.scratch().map_err(|error| Failure::storage(&error))?;
-        file.write_all(&bytes).map_err(|error| {
-            let message = format!("unable to save the index to storage: {error}");
-            Failure::passing(
-                ConditionType::StorageOperationFailed,
-                Reason::ArchiveOperationFailed,
-                message,
-            )
-        })?;
-        Ok((file, revision))
-    });
-    let hashed = hashing.done().await;
-    let (file, revision) = hashed.map_err(|_| Failure::broken(Reason::Failed, &declared.key))??;
+    let (Saved { file, digest }, validators) =
+        match charts.index(get).await.map_err(|error| failed(&error))? {
+            Answer::NotModified => return Ok((Index::Unchanged, known)),
+            Answer::Body { body, validators } => (body, validators),
+        };
     let known = (!validators.is_empty()).then(|| Known {
         url: declared.url.clone(),
-        revision: revision.clone(),
+        revision: digest.clone(),
         validators,
     });
-    Ok((Index::Fetched { file, revision }, known))
+    let fetched = Index::Fetched {
+        file,
+        revision: digest,
+    };
+    Ok((fetched, known))
 }
 
 fn failed(error: &HttpError) -> Failure {
     let message = match error {
-        HttpError::TooLarge { bytes_max, .. } => {
-            format!("index exceeds the maximum index file size of {bytes_max} bytes (--helm-index-max-size)")
+        HttpError::Save(source) => {
+            return Failure::passing(
+                ConditionType::StorageOperationFailed,
+                Reason::ArchiveOperationFailed,
+                format!("unable to save the index to storage: {}", chain(source)),
+            );
         }
+        HttpError::TooLarge { bytes_max, .. } => index_too_large(*bytes_max),
         error => chain(error),
     };
     let message =

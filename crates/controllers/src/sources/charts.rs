@@ -5,7 +5,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::BufReader;
+use std::fs::File;
+use std::io::{self, BufReader, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use equate_helm::repository::index::{IndexError, IndexLimits};
 use equate_source::{Publisher, Storage};
 use kube::{Client, Resource as _};
 use reqwest::Url;
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
@@ -102,6 +104,30 @@ impl fmt::Debug for ChartRepositories {
     }
 }
 
+/// A file of the store's disk without a name.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub(crate) file: File,
+    pub(crate) digest: String,
+}
+
+struct Saving {
+    file: File,
+    hash: Sha256,
+}
+
+impl Write for Saving {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hash.update(bytes.get(..written).unwrap_or(bytes));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
 struct Slot {
     /// Locked while the index is parsed: the others wait for it.
     parsed: Arc<tokio::sync::Mutex<Option<Parsed>>>,
@@ -131,20 +157,49 @@ impl ChartRepositories {
     }
 
     /// Gets a file of a repository: from the directory that stands for it, or from a host.
-    pub(crate) async fn get(&self, get: Get<'_>) -> Result<Answer, HttpError> {
-        let home = &get.access.home;
-        let Some(place) = self.substitute(home) else {
+    pub(crate) async fn get(&self, get: Get<'_>) -> Result<Answer<Vec<u8>>, HttpError> {
+        let Some(place) = self.substitute(&get.access.home) else {
             return self.http.get(get).await;
         };
-        let (home, url, settings) = (home.clone(), get.url.to_owned(), self.settings.clone());
-        let reading = self.processors.run(get.namespace, move || {
-            local::get(&place, &home, &url, get.bytes_max, &settings)
-        });
-        let bytes = reading.done().await.map_err(|_| HttpError::Aborted)??;
         Ok(Answer::Body {
-            bytes,
+            body: self.read(place, get).await?,
             validators: Validators::default(),
         })
+    }
+
+    /// Gets an index to a file of the store, and its digest: as [`ChartRepositories::get`] does.
+    pub(crate) async fn index(&self, get: Get<'_>) -> Result<Answer<Saved>, HttpError> {
+        let scratch = self.storage.scratch();
+        let file = scratch.map_err(|error| HttpError::Save(io::Error::other(error)))?;
+        let mut saving = Saving {
+            file,
+            hash: Sha256::new(),
+        };
+        let validators = match self.substitute(&get.access.home) {
+            Some(place) => {
+                let bytes = self.read(place, get).await?;
+                saving.write_all(&bytes).map_err(HttpError::Save)?;
+                Validators::default()
+            }
+            None => match self.http.save(get, &mut saving).await? {
+                Answer::NotModified => return Ok(Answer::NotModified),
+                Answer::Body { validators, .. } => validators,
+            },
+        };
+        let body = Saved {
+            file: saving.file,
+            digest: format!("sha256:{:x}", saving.hash.finalize()),
+        };
+        Ok(Answer::Body { body, validators })
+    }
+
+    async fn read(&self, place: Substitute, get: Get<'_>) -> Result<Vec<u8>, HttpError> {
+        let (home, url, settings) = (get.access.home.clone(), get.url.to_owned(), self.settings.clone());
+        let bytes_max = get.bytes_max;
+        let reading = self.processors.run(get.namespace, move || {
+            local::get(&place, &home, &url, bytes_max, &settings)
+        });
+        reading.done().await.map_err(|_| HttpError::Aborted)?
     }
 
     /// How the files of a repository are got, with the credentials of its Secrets.
@@ -428,6 +483,10 @@ pub(crate) fn normalized(url: &str) -> String {
         true => format!("{bare}{query}"),
         false => format!("{bare}/{query}"),
     }
+}
+
+pub(crate) fn index_too_large(bytes_max: u64) -> String {
+    format!("index exceeds the maximum index file size of {bytes_max} bytes (--helm-index-max-size)")
 }
 
 /// The address of a repository's index.

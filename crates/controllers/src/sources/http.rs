@@ -1,10 +1,12 @@
 //! GET requests to the hosts that sources name.
 //!
 //! Credentials stay at the host of their source, unless the source passes them on. A redirect is followed
-//! like a new request: its host is checked and counted, too. A body is read into memory, within a limit.
+//! like a new request: its host is checked and counted, too. A body is read into memory or written
+//! to a file, within a limit.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -131,13 +133,34 @@ pub(crate) struct Get<'a> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum Answer<B> {
     /// The known version is the present one.
     NotModified,
-    Body {
-        bytes: Vec<u8>,
-        validators: Validators,
-    },
+    /// The body, or nothing if it was written elsewhere.
+    Body { body: B, validators: Validators },
+}
+
+/// Where the bytes of a body go.
+enum Sink<'a> {
+    Memory(&'a mut Vec<u8>),
+    File(&'a mut (dyn Write + Send)),
+}
+
+impl Sink<'_> {
+    /// The length that the host claims, at most what is allowed.
+    fn reserve(&mut self, length: u64) {
+        if let Self::Memory(bytes) = self {
+            bytes.reserve_exact(usize::try_from(length.min(RESERVED_MAX)).unwrap_or_default());
+        }
+    }
+
+    fn write(&mut self, chunk: &[u8]) -> Result<(), HttpError> {
+        match self {
+            Self::Memory(bytes) => bytes.extend_from_slice(chunk),
+            Self::File(file) => file.write_all(chunk).map_err(HttpError::Save)?,
+        }
+        Ok(())
+    }
 }
 
 /// Why there is no answer. The texts of Helm's getter, where it has them.
@@ -178,6 +201,8 @@ pub(crate) enum HttpError {
         #[source]
         source: Box<LocalError>,
     },
+    #[error("cannot save the answer")]
+    Save(#[source] io::Error),
     #[error("internal error; see the controller's log")]
     Aborted,
 }
@@ -237,13 +262,39 @@ impl Http {
         &self.egress
     }
 
-    /// Gets a URL, without a worker meanwhile.
-    pub(crate) async fn get(&self, get: Get<'_>) -> Result<Answer, HttpError> {
-        let client = self.client(&get.access.certificates)?;
-        without_worker(self.followed(&client, &get)).await
+    /// Gets a URL into memory, without a worker meanwhile.
+    pub(crate) async fn get(&self, get: Get<'_>) -> Result<Answer<Vec<u8>>, HttpError> {
+        let mut bytes = Vec::new();
+        let answer = self.received(get, Sink::Memory(&mut bytes)).await?;
+        Ok(match answer {
+            Answer::NotModified => Answer::NotModified,
+            Answer::Body { validators, .. } => Answer::Body {
+                body: bytes,
+                validators,
+            },
+        })
     }
 
-    async fn followed(&self, client: &reqwest::Client, get: &Get<'_>) -> Result<Answer, HttpError> {
+    /// Writes the body of a URL to a file as it comes, without a worker meanwhile.
+    pub(crate) async fn save(
+        &self,
+        get: Get<'_>,
+        file: &mut (dyn Write + Send),
+    ) -> Result<Answer<()>, HttpError> {
+        self.received(get, Sink::File(file)).await
+    }
+
+    async fn received(&self, get: Get<'_>, mut sink: Sink<'_>) -> Result<Answer<()>, HttpError> {
+        let client = self.client(&get.access.certificates)?;
+        without_worker(self.followed(&client, &get, &mut sink)).await
+    }
+
+    async fn followed(
+        &self,
+        client: &reqwest::Client,
+        get: &Get<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<Answer<()>, HttpError> {
         let mut url = address(get.url)?;
         let late = |url: &Url| HttpError::Late {
             url: shown(url),
@@ -259,7 +310,7 @@ impl Http {
             let admission = self.egress.enter(get.namespace, &authority(&url)).await;
             let mut admission = admission.map_err(HttpError::Closed)?;
             let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-            let asked = timeout(left, ask(client, get, &url, hop > 0)).await;
+            let asked = timeout(left, ask(client, get, sink, &url, hop > 0)).await;
             let outcome = match &asked {
                 // the limit may be the tenant's, and means nothing
                 Err(_elapsed) => None,
@@ -318,13 +369,14 @@ impl Http {
 }
 
 enum Step {
-    Done(Answer),
+    Done(Answer<()>),
     Redirect(Url),
 }
 
 async fn ask(
     client: &reqwest::Client,
     get: &Get<'_>,
+    sink: &mut Sink<'_>,
     url: &Url,
     is_redirect: bool,
 ) -> Result<Step, HttpError> {
@@ -371,14 +423,16 @@ async fn ask(
         return Err(too_large());
     }
     let validators = Validators::of(response.headers());
-    let mut bytes = Vec::with_capacity(usize::try_from(length.min(RESERVED_MAX)).unwrap_or_default());
+    sink.reserve(length);
+    let mut received = 0;
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
-        if (bytes.len() + chunk.len()) as u64 > get.bytes_max {
+        received += chunk.len() as u64;
+        if received > get.bytes_max {
             return Err(too_large());
         }
-        bytes.extend_from_slice(&chunk);
+        sink.write(&chunk)?;
     }
-    Ok(Step::Done(Answer::Body { bytes, validators }))
+    Ok(Step::Done(Answer::Body { body: (), validators }))
 }
 
 fn authorization(login: &Login) -> Result<HeaderValue, HttpError> {

@@ -1,10 +1,11 @@
 //! `index.yaml`: the charts and versions of a repository.
 //!
 //! As in Helm, an invalid entry is skipped and reported. An index is untrusted: its size and its number
-//! of values are limited. Helm's own layout is parsed entry by entry, in little memory. Any other layout
-//! is parsed whole, with lower limits. Unknown fields are ignored, where Helm rejects them in a YAML
+//! of values are limited. Helm's own layout and JSON are parsed entry by entry, in little memory. Any other
+//! layout is parsed whole, with lower limits. Unknown fields are ignored, where Helm rejects them in a YAML
 //! index.
 
+use super::json;
 use super::layout::{Layout, Pieces};
 use crate::json_weight;
 use crate::load::{FileError, index_entry};
@@ -43,7 +44,8 @@ impl Default for IndexLimits {
 const ENTRY_NODES_MAX: usize = 20_000;
 /// Values of an index parsed whole, for the same reason.
 const WHOLE_NODES_MAX: usize = 300_000;
-const JSON_MEMORY_MAX: usize = 256 << 20;
+/// JSON that is not as expected, with a field twice for example.
+const JSON_MEMORY_MAX: usize = 64 << 20;
 
 /// The charts of a repository, with all that the index says of each version.
 pub type Index = Charts<Entry>;
@@ -144,9 +146,9 @@ pub enum IndexError {
     /// It has too many values.
     #[error("the index has more than {0} values")]
     Values(usize),
-    /// It takes too much memory.
+    /// It is JSON that takes too much memory.
     #[error(
-        "the index takes more than {0} bytes of memory: write it as YAML with `helm repo index`, which takes less"
+        "the index, or one version of a chart in it, takes more than {0} bytes of memory: write it with `helm repo index`"
     )]
     Memory(usize),
     /// It has too many charts and versions.
@@ -188,8 +190,8 @@ impl<E: From<Entry>> Charts<E> {
         Self::read(&mut Cursor::new(bytes), limits)
     }
 
-    /// Parses an index, YAML or JSON. Of an index of Helm's layout, only one version at a time is in memory as a
-    /// whole, also of its text.
+    /// Parses an index, YAML or JSON. Of an index of Helm's layout and of JSON, only one version at a time is in
+    /// memory as a whole, also of its text.
     pub fn read(reader: &mut (impl BufRead + Seek), limits: &IndexLimits) -> Result<Self, IndexError> {
         let bytes = reader.seek(SeekFrom::End(0)).map_err(IndexError::Read)?;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -203,6 +205,9 @@ impl<E: From<Entry>> Charts<E> {
             });
         }
         if let Some(index) = Self::by_entry(reader, limits)? {
+            return Ok(index);
+        }
+        if let Some(index) = Self::by_json(reader, limits)? {
             return Ok(index);
         }
         reader.rewind().map_err(IndexError::Read)?;
@@ -255,6 +260,15 @@ impl<E: From<Entry>> Charts<E> {
         index.checked(&head).map(Some)
     }
 
+    /// Parses an index of JSON entry by entry; `None` if it is none.
+    fn by_json(reader: &mut (impl BufRead + Seek), limits: &IndexLimits) -> Result<Option<Self>, IndexError> {
+        reader.rewind().map_err(IndexError::Read)?;
+        match json::read(reader, limits)? {
+            Some((index, head)) => index.checked(&head).map(Some),
+            None => Ok(None),
+        }
+    }
+
     pub(super) fn whole(text: &str, limits: &IndexLimits) -> Result<Self, IndexError> {
         let mut map = match whole(text, limits)? {
             Value::Null => Map::new(),
@@ -298,7 +312,7 @@ impl<E: From<Entry>> Charts<E> {
         }
     }
 
-    fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, E)>, IndexError> {
+    pub(super) fn version(&mut self, chart: &str, entry: &Value) -> Result<Option<(Version, E)>, IndexError> {
         let read = read_entry(entry).map_err(|source| IndexError::Entry {
             chart: chart.to_owned(),
             source,
@@ -316,7 +330,11 @@ impl<E: From<Entry>> Charts<E> {
         }
     }
 
-    fn insert(&mut self, chart: String, mut versions: Vec<(Version, E)>) {
+    pub(super) fn has(&self, chart: &str) -> bool {
+        self.charts.contains_key(chart)
+    }
+
+    pub(super) fn insert(&mut self, chart: String, mut versions: Vec<(Version, E)>) {
         versions.sort_by(|(a, _), (b, _)| b.order(a));
         // `collect` would keep the memory of the larger pairs
         let mut kept = Vec::with_capacity(versions.len());

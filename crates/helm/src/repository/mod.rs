@@ -4,6 +4,7 @@
 
 pub mod catalog;
 pub mod index;
+mod json;
 mod layout;
 pub mod oci;
 #[cfg(test)]

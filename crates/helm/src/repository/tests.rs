@@ -153,6 +153,9 @@ fn other_layouts_are_read_whole() {
         r#" {"ApiVersion": "v1", "Entries": {"a": [{"NAME": "a", "version": "1.0.0", "urls": ["u"]}]}}"#;
     let index = Index::parse(json.as_bytes(), &IndexLimits::default()).unwrap();
     assert_eq!(index.get("a", "1.0.0").unwrap().urls, ["u"]);
+    let twice = json.replacen('{', r#"{"entries": null, "#, 1);
+    let index = Index::parse(twice.as_bytes(), &IndexLimits::default()).unwrap();
+    assert_eq!(index.charts().count(), 1);
     let flow = "{apiVersion: v1, entries: {a: [{name: a, version: 1.0.0}]}}";
     let index = Index::parse(flow.as_bytes(), &IndexLimits::default()).unwrap();
     assert_eq!(index.charts().count(), 1);
@@ -191,11 +194,14 @@ fn large_indexes_are_refused() {
     }
     let wide = format!("{many}    maintainers: [{}]\n", "{},".repeat(20_001));
     assert!(refused(&wide, 1_000).contains("more than 1000 values"));
-    let json = format!(
-        r#"{{"apiVersion":"v1","entries":{{"a":[{}{{}}]}}}}"#,
-        "{},".repeat(600_000)
-    );
-    assert!(refused(&json, 2_500_000).starts_with("the index takes more than 268435456 bytes of memory"));
+    let json = |field: &str| {
+        let maps = "{},".repeat(200_000);
+        format!(r#"{{"apiVersion":"v1","entries":{{"a":[{{"{field}":[{maps}{{}}]}}]}}}}"#)
+    };
+    assert!(refused(&json("maintainers"), 2_500_000).contains("takes more than 16777216 bytes of memory"));
+    // it is read whole
+    let twice = json("maintainers").replacen('{', r#"{"Entries":{},"#, 1);
+    assert!(refused(&twice, 2_500_000).contains("takes more than 67108864 bytes of memory"));
 }
 
 #[test]
