@@ -197,20 +197,29 @@ struct Allowance {
     what: &'static str,
     /// The bytes of one object of a pack, as it is sent.
     object_max: u64,
+    /// Bytes of memory for each byte that is kept.
+    memory: u64,
+}
+
+/// A listed ref takes its name and two ids, each allocated apart.
+const LISTED_MEMORY: u64 = 4;
+
+impl Allowance {
+    /// For an answer that is kept whole.
+    fn whole(what: &'static str, max: u64) -> Self {
+        Self {
+            left: max,
+            max,
+            what,
+            object_max: u64::MAX,
+            memory: LISTED_MEMORY,
+        }
+    }
 }
 
 impl Shared {
-    fn allow(&self, what: &'static str, left: u64, max: u64) {
-        self.allow_objects(what, left, max, u64::MAX);
-    }
-
-    fn allow_objects(&self, what: &'static str, left: u64, max: u64, object_max: u64) {
-        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = Allowance {
-            left,
-            max,
-            what,
-            object_max,
-        };
+    fn allow(&self, allowance: Allowance) {
+        *self.allowance.lock().unwrap_or_else(PoisonError::into_inner) = allowance;
         self.held.clear();
     }
 
@@ -226,7 +235,7 @@ impl Shared {
             return Err(self.fail(Failure::new(Kind::Limit, problem)));
         };
         allowance.left = left;
-        match self.held.add(bytes) {
+        match self.held.add(bytes.saturating_mul(allowance.memory)) {
             Some(held) if held > allowance.object_max => {
                 let problem = format!(
                     "its {} has an object of more than {} bytes",
@@ -334,12 +343,10 @@ impl Session {
             timeout: remote.timeout,
             interrupt: Arc::default(),
             failure: Arc::default(),
-            allowance: Arc::new(Mutex::new(Allowance {
-                left: limits.listing_bytes_max,
-                max: limits.listing_bytes_max,
-                what: "first answer",
-                object_max: u64::MAX,
-            })),
+            allowance: Arc::new(Mutex::new(Allowance::whole(
+                "first answer",
+                limits.listing_bytes_max,
+            ))),
             held: Arc::new(clients.egress().memory().hold(&endpoint.host)),
         };
         let url = endpoint.to_string();
@@ -427,7 +434,7 @@ impl Session {
 
     fn ls_refs(&mut self, prefix: &str) -> Result<Vec<Ref>, RemoteError> {
         let max = self.limits.listing_bytes_max;
-        self.shared.allow("list of refs", max, max);
+        self.shared.allow(Allowance::whole("list of refs", max));
         let mut prefixes = RefPrefixes::new();
         prefixes.extend([prefix.into()]);
         let agent = ("agent", Some(AGENT.to_owned()));
@@ -461,7 +468,13 @@ impl Session {
             .blob_bytes_max
             .saturating_mul(2)
             .max(OBJECT_BYTES_LEAST);
-        self.shared.allow_objects(what, max, whole, object_max);
+        self.shared.allow(Allowance {
+            left: max,
+            max: whole,
+            what,
+            object_max,
+            memory: 1,
+        });
         let shallow = depth.map_or_else(Shallow::undo, Shallow::DepthAtRemote);
         let shallow_file = repository.git_dir().join("shallow");
         let options = gix::protocol::fetch::Options {

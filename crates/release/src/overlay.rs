@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use equate_kustomize::{EntryKind, ReadError, Stat, Tree};
 use sha2::{Digest as _, Sha256};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// New contents by path; `None` removes the file.
@@ -12,7 +13,8 @@ pub type Files = BTreeMap<String, Option<Bytes>>;
 pub struct Overlay<'t> {
     base: &'t dyn Tree,
     files: &'t Files,
-    directories: BTreeSet<String>,
+    /// The directories above the files, with their entries once they are known.
+    directories: BTreeMap<String, OnceCell<Vec<(String, Stat)>>>,
 }
 
 impl std::fmt::Debug for Overlay<'_> {
@@ -26,10 +28,10 @@ impl std::fmt::Debug for Overlay<'_> {
 impl<'t> Overlay<'t> {
     /// Lays files over a tree.
     pub fn new(base: &'t dyn Tree, files: &'t Files) -> Self {
-        let mut directories = BTreeSet::new();
+        let mut directories = BTreeMap::new();
         for path in files.keys() {
-            directories.extend(path.match_indices('/').map(|(at, _)| path[..at].to_owned()));
-            directories.insert(String::new());
+            let above = path.match_indices('/').map(|(at, _)| &path[..at]);
+            directories.extend(above.chain([""]).map(|above| (above.to_owned(), OnceCell::new())));
         }
         Self {
             base,
@@ -38,8 +40,29 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    fn is_emptied(&self, dir: &str) -> bool {
-        self.directories.contains(dir) && self.list(dir).is_none_or(|entries| entries.is_empty())
+    /// The entries of a directory with changes; those without are as in the tree below.
+    fn changed(&self, dir: &str) -> Option<&[(String, Stat)]> {
+        let known = self.directories.get(dir)?;
+        let entries = known.get_or_init(|| {
+            let prefix = match dir {
+                "" => String::new(),
+                dir => format!("{dir}/"),
+            };
+            let mut entries: BTreeMap<String, Stat> =
+                self.base.list(dir).unwrap_or_default().into_iter().collect();
+            let paths = self.files.range(prefix.clone()..).map(|(path, _)| path);
+            let names: BTreeSet<&str> = paths
+                .map_while(|path| path.strip_prefix(&prefix)?.split('/').next())
+                .collect();
+            for name in names {
+                match self.stat(&format!("{prefix}{name}")) {
+                    Some(stat) => entries.insert(name.to_owned(), stat),
+                    None => entries.remove(name),
+                };
+            }
+            entries.into_iter().collect()
+        });
+        Some(entries)
     }
 }
 
@@ -50,14 +73,14 @@ impl Tree for Overlay<'_> {
             Some(Some(content)) => return Some(file(content)),
             None => {}
         }
-        if !self.directories.contains(path) {
+        let Some(entries) = self.changed(path) else {
             return self.base.stat(path);
-        }
-        if self.is_emptied(path) {
+        };
+        if entries.is_empty() {
             return None;
         }
         let mut hash = Sha256::new();
-        for (name, stat) in self.list(path)? {
+        for (name, stat) in entries {
             hash.update(name.as_bytes());
             hash.update([0, u8::from(stat.kind == EntryKind::Directory)]);
             hash.update(stat.id);
@@ -69,31 +92,10 @@ impl Tree for Overlay<'_> {
     }
 
     fn list(&self, dir: &str) -> Option<Vec<(String, Stat)>> {
-        if !self.directories.contains(dir) {
-            return self.base.list(dir);
+        match self.changed(dir) {
+            Some(entries) => Some(entries.to_vec()),
+            None => self.base.list(dir),
         }
-        let mut names: BTreeSet<String> = self
-            .base
-            .list(dir)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        let prefix = if dir.is_empty() {
-            String::new()
-        } else {
-            format!("{dir}/")
-        };
-        for path in self.files.keys() {
-            if let Some(rest) = path.strip_prefix(&prefix) {
-                names.extend(rest.split('/').next().map(str::to_owned));
-            }
-        }
-        let entries = names.into_iter().filter_map(|name| {
-            let stat = self.stat(&format!("{prefix}{name}"))?;
-            Some((name, stat))
-        });
-        Some(entries.collect())
     }
 
     fn read(&self, path: &str) -> Result<Bytes, ReadError> {

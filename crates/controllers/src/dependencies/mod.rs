@@ -3,7 +3,9 @@
 
 pub(crate) mod ready;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -105,31 +107,62 @@ pub fn evaluate_within(
     }
 }
 
-/// The shortest cycle from an object back to itself. Costs the dependencies that it reaches, each once.
-pub fn cycle<'a, F, D>(start: &ObjectRef, depends_on: F) -> Option<Vec<ObjectRef>>
-where
-    F: Fn(&ObjectRef) -> D,
-    D: IntoIterator<Item = &'a ObjectRef>,
-{
-    // breadth first, so that the cycle is the shortest; each object has the one that led to it
-    let mut reached_from: BTreeMap<ObjectRef, ObjectRef> = BTreeMap::new();
-    let mut open = VecDeque::from([start.clone()]);
-    while let Some(here) = open.pop_front() {
-        for next in depends_on(&here) {
-            if next == start {
-                // back to the start, whose predecessor is unknown
-                let mut way = vec![start.clone()];
-                way.extend(std::iter::successors(Some(&here), |object| reached_from.get(object)).cloned());
-                way.reverse();
-                return Some(way);
-            }
-            if !reached_from.contains_key(next) {
-                reached_from.insert(next.clone(), here.clone());
-                open.push_back(next.clone());
-            }
+/// The owners that one step of a search asks about: their dependencies are copied while the graph is locked.
+const STEP: usize = 256;
+
+/// Searches the shortest cycle from an object back to itself, in steps. Costs the dependencies that it reaches, each
+/// once.
+#[derive(Debug)]
+pub struct CycleSearch {
+    start: ObjectRef,
+    /// The object that led to each one.
+    reached_from: HashMap<ObjectRef, ObjectRef>,
+    // breadth first, so that the cycle is the shortest
+    open: VecDeque<ObjectRef>,
+}
+
+impl CycleSearch {
+    /// A search from an object.
+    pub fn new(start: ObjectRef) -> Self {
+        Self {
+            open: VecDeque::from([start.clone()]),
+            reached_from: HashMap::new(),
+            start,
         }
     }
-    None
+
+    /// One step. `depends_on` returns the dependencies of each of some objects. Breaks with the cycle, whose first
+    /// and last object is the start, or with `None` if there is none.
+    pub fn step(
+        &mut self,
+        depends_on: impl FnOnce(&[ObjectRef]) -> Vec<Vec<ObjectRef>>,
+    ) -> ControlFlow<Option<Vec<ObjectRef>>> {
+        let asked: Vec<ObjectRef> = self.open.drain(..self.open.len().min(STEP)).collect();
+        if asked.is_empty() {
+            return ControlFlow::Break(None);
+        }
+        let found = depends_on(&asked);
+        for (here, all) in asked.iter().zip(found) {
+            for next in all {
+                if next == self.start {
+                    return ControlFlow::Break(Some(self.way_to(here)));
+                }
+                if let Entry::Vacant(new) = self.reached_from.entry(next) {
+                    self.open.push_back(new.key().clone());
+                    new.insert(here.clone());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn way_to(&self, last: &ObjectRef) -> Vec<ObjectRef> {
+        // back to the start, whose predecessor is unknown
+        let mut way = vec![self.start.clone()];
+        way.extend(std::iter::successors(Some(last), |object| self.reached_from.get(object)).cloned());
+        way.reverse();
+        way
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +174,20 @@ mod tests {
         ObjectRef::new(kind, "n", name)
     }
 
+    /// Searches to the end. Returns the cycle and the number of steps.
+    fn cycle(
+        start: &ObjectRef,
+        depends_on: impl Fn(&ObjectRef) -> Vec<ObjectRef>,
+    ) -> (Option<Vec<ObjectRef>>, usize) {
+        let mut search = CycleSearch::new(start.clone());
+        for steps in 1.. {
+            if let ControlFlow::Break(way) = search.step(|asked| asked.iter().map(&depends_on).collect()) {
+                return (way, steps);
+            }
+        }
+        unreachable!("each step reaches new objects, or is the last")
+    }
+
     #[test]
     fn dependency_cycles_are_found() {
         let check = |edges: &[(&str, &str)], expected: Option<&str>| {
@@ -148,9 +195,9 @@ mod tests {
             let edges: Vec<_> = edges.iter().map(|(a, b)| (apps(a), apps(b))).collect();
             let next = |from: &ObjectRef| {
                 let from_here = edges.iter().filter(|(a, _)| a == from);
-                from_here.map(|(_, b)| b).collect::<Vec<_>>()
+                from_here.map(|(_, b)| b.clone()).collect::<Vec<_>>()
             };
-            let found = cycle(&apps("apps"), next);
+            let (found, _) = cycle(&apps("apps"), next);
             let shown = found.map(|way| {
                 let names: Vec<&str> = way.iter().map(|object| object.name.as_str()).collect();
                 names.join(" ")
@@ -171,20 +218,40 @@ mod tests {
             .map(|at| object("Kustomization", &format!("k{at:05}")))
             .collect();
         let at = |from: &ObjectRef| from.name[1..].parse::<usize>().unwrap();
-        assert_eq!(cycle(&chain[0], |from| chain.get(at(from) + 1)), None);
-        let next = |from: &ObjectRef| chain.get(at(from) + 1).or(chain.first());
-        assert_eq!(cycle(&chain[0], next).map(|way| way.len()), Some(chain.len() + 1));
+        let none = cycle(&chain[0], |from| {
+            chain.get(at(from) + 1).cloned().into_iter().collect()
+        });
+        assert_eq!(none, (None, chain.len() + 1));
+        let next = |from: &ObjectRef| vec![chain.get(at(from) + 1).unwrap_or(&chain[0]).clone()];
+        let (found, _) = cycle(&chain[0], next);
+        assert_eq!(found.map(|way| way.len()), Some(chain.len() + 1));
+    }
+
+    #[test]
+    fn a_step_asks_about_few_objects() {
+        let many: Vec<ObjectRef> = (0..1_000)
+            .map(|at| object("Kustomization", &format!("k{at}")))
+            .collect();
+        let start = object("Kustomization", "apps");
+        let mut search = CycleSearch::new(start.clone());
+        let mut most = 0;
+        let mut depends_on = |asked: &[ObjectRef]| -> Vec<Vec<ObjectRef>> {
+            most = most.max(asked.len());
+            let on = |one: &ObjectRef| if *one == start { many.clone() } else { Vec::new() };
+            asked.iter().map(on).collect()
+        };
+        while search.step(&mut depends_on).is_continue() {}
+        assert_eq!(most, STEP);
     }
 
     #[test]
     fn equal_names_of_two_kinds_are_no_cycle() {
         let (kustomization, release) = (object("Kustomization", "a"), object("HelmRelease", "a"));
-        let edges = [(&kustomization, &release)];
-        let next = |from: &ObjectRef| {
-            let from_here = edges.iter().filter(|(a, _)| *a == from);
-            from_here.map(|(_, b)| *b).collect::<Vec<_>>()
+        let next = |from: &ObjectRef| match from.kind {
+            "Kustomization" => vec![release.clone()],
+            _ => Vec::new(),
         };
-        assert_eq!(cycle(&kustomization, next), None);
+        assert_eq!(cycle(&kustomization, next).0, None);
     }
 
     #[test]

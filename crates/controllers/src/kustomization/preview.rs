@@ -46,7 +46,7 @@ use crate::object_rules::ObjectRules;
 use crate::ownership::claims;
 use crate::ownership::claims::{claimants, takers};
 use crate::ownership::desired::{DesiredSet, DesiredState, undeclared};
-use crate::ownership::graph::{Awaited, Need, Own, OwnershipGraph};
+use crate::ownership::graph::{Need, Own, OwnershipGraph, Waiting};
 use crate::policy::Policy;
 use crate::targets::remote;
 use crate::targets::target::{TargetCluster, user};
@@ -692,7 +692,7 @@ async fn reached(here: &Cluster, declared: &Declared, policy: &Policy) -> (Reach
 
 /// The declared objects that another owner has or gets, once all of them are applied.
 fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) -> BTreeMap<ObjectId, Owner> {
-    let (me, mut awaited) = (object_ref(&declared.key), Awaited::default());
+    let (me, mut waiting) = (object_ref(&declared.key), Waiting::default());
     let written = desired.iter().filter(|desired| is_written(desired));
     written
         .filter_map(|Desired { id, .. }| {
@@ -702,7 +702,7 @@ fn assigned(index: &OwnershipGraph, declared: &Declared, desired: &[Desired]) ->
                 named: None,
                 artifact: Some(UNCOMMITTED),
             };
-            let other = index.owned_by_other(id, &me, own, &mut awaited)?;
+            let other = index.owned_by_other(id, &me, own, &mut waiting)?;
             Some((id.clone(), index.owner(other)))
         })
         .collect()

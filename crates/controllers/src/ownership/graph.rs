@@ -18,7 +18,6 @@ use super::access_reviews::AccessReviews;
 use super::announcements::{Announcements, BuiltFrom};
 use super::contest::Contest;
 use super::declaration::Declaration;
-use super::dependencies::Dependencies;
 use super::desired::{DesiredSet, DesiredState};
 use super::other_shards::is_at;
 use super::pending::PendingBuilds;
@@ -44,8 +43,6 @@ pub struct OwnershipGraph {
     /// Owners that other processes reconcile. They are never woken.
     other_shards: HashSet<ObjectRef>,
     declarations: HashMap<ObjectRef, Declaration>,
-    /// Those of the declarations.
-    dependencies: Dependencies,
     /// How each kind of owner marks its objects.
     owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
     relations: Relations,
@@ -490,9 +487,19 @@ impl OwnershipGraph {
             .flat_map(|declaration| &declaration.depends_on)
     }
 
-    /// The dependencies of all owners now, for a search without the graph.
-    pub fn dependencies(&self) -> Dependencies {
-        self.dependencies.clone()
+    /// The dependencies of some owners, for a search that does not keep the graph.
+    pub fn dependencies_of(&self, owners: &[ObjectRef]) -> Vec<Vec<ObjectRef>> {
+        let of = |owner| self.depends_on(owner).cloned().collect();
+        owners.iter().map(of).collect()
+    }
+
+    /// Whether each of some owners depends on the next.
+    pub fn is_way(&self, owners: &[ObjectRef]) -> bool {
+        let next = owners.iter().skip(1);
+        owners.iter().zip(next).all(|(one, next)| {
+            let declaration = self.declarations.get(one);
+            declaration.is_some_and(|declaration| declaration.depends_on.contains(next))
+        })
     }
 
     /// Replaces the declaration of an owner. Returns the objects that it released.
@@ -506,7 +513,6 @@ impl OwnershipGraph {
             self.reviews.forget(object);
         }
         let freed = self.relations.replace(object, before.as_ref(), now.as_ref());
-        self.dependencies.set(object, now.as_ref());
         if let Some(now) = &now {
             self.taken.recorded(object, &now.holds);
         }
@@ -563,7 +569,7 @@ impl DeclarationChange {
 }
 
 mod contenders;
-pub(crate) use self::contenders::{Awaited, Own};
+pub(crate) use self::contenders::{Own, Waiting};
 
 #[cfg(test)]
 pub(crate) mod tests;

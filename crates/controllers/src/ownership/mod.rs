@@ -7,7 +7,6 @@ pub(crate) mod arbitration;
 pub mod claims;
 pub mod contest;
 pub mod declaration;
-pub mod dependencies;
 pub mod desired;
 pub mod graph;
 pub mod other_shards;

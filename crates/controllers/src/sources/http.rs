@@ -219,8 +219,8 @@ impl HttpError {
                     if error.is::<rustls::Error>() {
                         return true;
                     }
-                    let io = error.downcast_ref::<std::io::Error>();
-                    let inner = io.and_then(std::io::Error::get_ref);
+                    let io = error.downcast_ref::<io::Error>();
+                    let inner = io.and_then(io::Error::get_ref);
                     if inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) {
                         return true;
                     }

@@ -12,7 +12,7 @@ use gix::{
     protocol::transport::client::{MessageKind, WriteMode, blocking_io::Transport as _},
 };
 
-use super::{AGENT, RemoteError, Session, failure};
+use super::{AGENT, Allowance, RemoteError, Session, failure};
 use crate::objects::Objects;
 
 /// The most bytes of a remote's words that are kept.
@@ -61,7 +61,7 @@ impl Session {
         objects: &Objects,
     ) -> Result<(Vec<String>, String), gix::Error> {
         let max = self.limits.listing_bytes_max;
-        self.shared.allow("answer to the push", max, max);
+        self.shared.allow(Allowance::whole("answer to the push", max));
         let capabilities = &self.handshake.capabilities;
         let has = |name: &str| capabilities.contains(name);
         let mut wanted = vec!["report-status".to_owned()];

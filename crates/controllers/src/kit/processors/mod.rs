@@ -31,7 +31,8 @@ const HELD_MAX: usize = 256 << 20;
 const MEMORY_SHARE: usize = 8;
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
-/// The `nice` value of jobs: the runtime's threads, which answer probes and hear of changes, come first.
+/// The `nice` value of jobs after their first pause, and of those without pauses: the runtime's threads, which answer
+/// probes and hear of changes, come first. A short build should not wait for others' long ones.
 const JOB_PRIORITY: i32 = 5;
 /// The `nice` value of slow jobs.
 const SLOW_PRIORITY: i32 = 10;
@@ -50,13 +51,7 @@ impl Threads {
         match self {
             Self::Own => {
                 let thread = std::thread::Builder::new().name("equate-work".to_owned());
-                let lowered = move || {
-                    if let Some(thread) = this_thread() {
-                        set_priority(thread, JOB_PRIORITY);
-                    }
-                    work();
-                };
-                thread.spawn(lowered).map(drop)
+                thread.spawn(work).map(drop)
             }
             Self::Runtime(runtime) => {
                 drop(runtime.spawn_blocking(work));
@@ -111,6 +106,8 @@ struct Gate {
     charged: AtomicU64,
     pauses: AtomicU64,
     is_displaced: AtomicBool,
+    /// Whether its thread has the priority of jobs.
+    is_lowered: AtomicBool,
     thread: Mutex<Option<ThreadId>>,
 }
 
@@ -142,6 +139,15 @@ impl Gate {
 
     fn set_thread(&self, thread: Option<ThreadId>) {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
+    }
+
+    /// After the first slice.
+    fn lower_once(&self) {
+        if !self.is_lowered.swap(true, Ordering::Relaxed)
+            && let Some(thread) = *self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            set_priority(thread, JOB_PRIORITY);
+        }
     }
 
     fn lower_priority(&self) {
@@ -180,6 +186,7 @@ impl Pause {
         let Some(cost) = self.gate.cost(now, SLICE) else {
             return;
         };
+        self.gate.lower_once();
         self.gate.pauses.fetch_add(1, Ordering::Relaxed);
         let mut state = self.shared.state();
         state.core.pause(self.job, cost);
@@ -284,25 +291,36 @@ impl Processors {
                 charged: AtomicU64::new(0),
                 pauses: AtomicU64::new(0),
                 is_displaced: AtomicBool::new(false),
+                is_lowered: AtomicBool::new(false),
                 thread: Mutex::new(None),
             }),
             job: self.0.ids.fetch_add(1, Ordering::Relaxed),
         }
     }
 
-    /// Runs work for a namespace when it is its turn.
+    /// Runs work without pauses for a namespace when it is its turn.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         namespace: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Job<T> {
-        self.run_pausing(namespace, self.pause(), work)
+        self.submit(namespace, self.pause(), false, work)
     }
 
     pub(crate) fn run_pausing<T: Send + 'static>(
         &self,
         namespace: &str,
         pause: Pause,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Job<T> {
+        self.submit(namespace, pause, true, work)
+    }
+
+    fn submit<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        pause: Pause,
+        pauses: bool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Job<T> {
         let (ended, done) = oneshot::channel();
@@ -316,6 +334,9 @@ impl Processors {
                 Threads::Own => this_thread(),
                 Threads::Runtime(_) => None,
             });
+            if !pauses {
+                gate.lower_once();
+            }
             let result = catch_unwind(AssertUnwindSafe(work));
             gate.set_thread(None);
             let cost = gate.cost((shared.clock)(), Duration::ZERO).unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::kustomization::declared::Declared;
 use crate::kustomization::memory::{Memory, Record};
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, object_ref};
 use crate::ownership::desired::Watched;
-use crate::ownership::graph::{Awaited, Own, OwnershipGraph};
+use crate::ownership::graph::{Own, OwnershipGraph, Waiting};
 use crate::ownership::pending::Pending;
 use crate::targets::target::Access;
 
@@ -48,7 +48,7 @@ pub(super) fn assign(
     let (me, access) = (object_ref(&ks.key), cx.access(memory));
     let artifact = cx.artifact_digest(&ks.source_ref());
     let (mut assigned, mut open, mut unsure) = (BTreeMap::new(), Vec::new(), None);
-    let mut awaited = Awaited::default();
+    let mut waiting = Waiting::default();
     for Desired { id, .. } in desired.iter().filter(|desired| is_written(desired)) {
         if !graph.reviews.allow(&me, id) {
             // it is refused, so no other owner learns of it
@@ -60,7 +60,7 @@ pub(super) fn assign(
             named: named.as_ref(),
             artifact: artifact.as_deref(),
         };
-        if let Some(other) = graph.owned_by_other(id, &me, own, &mut awaited).cloned() {
+        if let Some(other) = graph.owned_by_other(id, &me, own, &mut waiting).cloned() {
             if unsure.is_none() && !graph.has(&other, id) {
                 // another may have precedence over that one
                 unsure = pending_before(graph, artifact.as_deref(), &other, &[id]);
@@ -113,7 +113,7 @@ fn waited_for(Pending { owner, parent }: Pending, until: Instant) -> (Earlier, W
 pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
     let artifact = cx.artifact_digest(&ks.source_ref());
     let (graph, me) = (cx.kit.ownership(), object_ref(&ks.key));
-    let mut awaited = Awaited::default();
+    let mut waiting = Waiting::default();
     record.contests.iter().any(|contest| {
         if graph.is_in_other_shard(&contest.other) {
             return !graph.claims(&contest.other, &contest.id);
@@ -124,7 +124,7 @@ pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, reco
             named: named.as_ref(),
             artifact: artifact.as_deref(),
         };
-        graph.owned_by_other(&contest.id, &me, own, &mut awaited) != Some(&contest.other)
+        graph.owned_by_other(&contest.id, &me, own, &mut waiting) != Some(&contest.other)
     })
 }
 

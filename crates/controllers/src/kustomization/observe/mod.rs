@@ -29,6 +29,7 @@ pub(super) mod state;
 pub(super) mod survey;
 pub(super) mod values;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use equate_api::meta::{ConditionType, is_true};
@@ -45,16 +46,12 @@ use super::reasons::Stall;
 use super::{Kustomizations, Run, object_ref};
 use crate::Key;
 use crate::ObjectRef;
-use crate::dependencies::cycle as dependency_cycle;
+use crate::dependencies::CycleSearch;
 use crate::key::is_name;
 use crate::kit::wake::Reason;
-use crate::ownership::dependencies::Dependencies;
 use crate::ownership::desired::{DesiredSet, undeclared};
 
 pub(super) use dependencies::dependency_states;
-
-/// Owners with dependencies that are searched in less than a millisecond.
-const SHORT_SEARCH: usize = 256;
 
 pub(super) async fn observe(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) -> Seen {
     if !run.memory.this_run.begun {
@@ -159,11 +156,10 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
         _ => artifact::source(cx, ks, run.request()).await,
     };
     let (dependencies, invalid) = dependencies::look(cx, run, ks, artifact.as_ref()).await;
-    let (all, looked) = {
+    let looked = {
         let graph = cx.kit.ownership();
         let source = ks.source_ref();
-        let looked = !cx.kit.sources.serves(&source) || graph.announcements.is_source_checked(&source);
-        (graph.dependencies(), looked)
+        !cx.kit.sources.serves(&source) || graph.announcements.is_source_checked(&source)
     };
     let looked = ObservedPrerequisites {
         generation: ks.generation,
@@ -176,7 +172,7 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
             },
             looked,
             dependencies,
-            cycle: cycle(cx, ks, all).await,
+            cycle: cycle(cx, ks).await,
             denied,
             identity_gate: cx.kit.settings.policy.workload_identity.enabled,
             invalid: invalid.or_else(|| cx.rules.problem(&ks.key).map(Stall::from)),
@@ -187,24 +183,32 @@ async fn prerequisites(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared) ->
     looked
 }
 
-/// The cycle of dependencies through a Kustomization. A long search is work for a processor.
-async fn cycle(cx: &Kustomizations, ks: &Declared, all: Dependencies) -> Option<Vec<Key>> {
+/// The cycle of dependencies through a Kustomization. A long search is work for a processor, and locks the graph
+/// for a step at a time.
+async fn cycle(cx: &Kustomizations, ks: &Declared) -> Option<Vec<Key>> {
     if ks.depends_on.is_empty() {
         return None;
     }
-    let (start, is_short) = (object_ref(&ks.key), all.len() <= SHORT_SEARCH);
-    let search = move || {
-        let way = dependency_cycle(&start, |from| all.of(from));
-        way.map(|way| way.iter().map(ObjectRef::key).collect())
-    };
-    match is_short {
-        true => search(),
-        false => {
-            let searching = cx.kit.processors.run(&ks.key.namespace, search);
+    let mut search = CycleSearch::new(object_ref(&ks.key));
+    let kit = Arc::clone(&cx.kit);
+    let mut step = move || search.step(|owners| kit.ownership().dependencies_of(owners));
+    let found = match step() {
+        ControlFlow::Break(way) => way,
+        ControlFlow::Continue(()) => {
+            let searching = cx.kit.processors.run(&ks.key.namespace, move || {
+                loop {
+                    if let ControlFlow::Break(way) = step() {
+                        return way;
+                    }
+                }
+            });
             // without an answer there is no cycle to report; its members wait for each other
             searching.done().await.unwrap_or_default()
         }
-    }
+    };
+    // dependencies may have changed between two steps
+    let way = found.filter(|way| cx.kit.ownership().is_way(way))?;
+    Some(way.iter().map(ObjectRef::key).collect())
 }
 
 fn denied(cx: &Kustomizations, ks: &Declared) -> Option<Stall> {

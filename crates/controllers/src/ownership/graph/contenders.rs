@@ -3,6 +3,7 @@
 //!
 //! [`arbitration`]: crate::ownership::arbitration
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use equate_apply::id::ObjectId;
@@ -27,10 +28,10 @@ pub(crate) struct Own<'a> {
     pub(crate) artifact: Option<&'a str>,
 }
 
-/// The owners that contenders wait for, as long as the graph is locked: a chain of dependencies may be long, and
-/// objects are many.
+/// Of each group of contenders, those that wait for another one, as long as the graph is locked: objects are many,
+/// and most have the same contenders.
 #[derive(Debug, Default)]
-pub(crate) struct Awaited(HashMap<ObjectRef, HashSet<ObjectRef>>);
+pub(crate) struct Waiting(HashMap<Vec<ObjectRef>, HashSet<ObjectRef>>);
 
 impl OwnershipGraph {
     /// The other owner in this process that owns an object declared by `by`; `None` if `by` owns it.
@@ -39,7 +40,7 @@ impl OwnershipGraph {
         id: &ObjectId,
         by: &'a ObjectRef,
         own: Own<'_>,
-        awaited: &mut Awaited,
+        waiting: &mut Waiting,
     ) -> Option<&'a ObjectRef> {
         let mut claimants = self.claimants(id, by);
         if let Some(claimant) = claimants.find(|other| other.kind != by.kind && self.is_ours(other)) {
@@ -56,16 +57,57 @@ impl OwnershipGraph {
             waits: false,
             named: own.named == Some(by),
         });
-        let all: BTreeSet<ObjectRef> = contenders.iter().map(|each| each.rank.owner()).collect();
-        for contender in &mut contenders {
-            let one = contender.rank.owner();
-            let awaited = awaited.0.entry(one.clone());
-            let awaited = awaited.or_insert_with(|| self.awaited_by(&one).cloned().collect());
-            contender.waits = all.iter().any(|other| *other != one && awaited.contains(other));
+        // a holder keeps it, whoever waits
+        if !contenders.iter().any(|contender| contender.holds) {
+            let mut all: Vec<ObjectRef> = contenders.iter().map(|each| each.rank.owner()).collect();
+            all.sort_unstable();
+            let waiting = match waiting.0.entry(all) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => {
+                    let waiting = self.waiting_among(new.key()).cloned().collect();
+                    new.insert(waiting)
+                }
+            };
+            for contender in &mut contenders {
+                contender.waits = waiting.contains(&contender.rank.owner());
+            }
         }
         let owner = owner(&contenders)?.owner();
         let (owner, _) = self.declarations.get_key_value(&owner)?;
         (owner != by).then_some(owner)
+    }
+
+    /// The contenders that wait for another one. Costs the owners that wait for any of them.
+    fn waiting_among<'a>(&'a self, contenders: &'a [ObjectRef]) -> impl Iterator<Item = &'a ObjectRef> {
+        let all: HashSet<&ObjectRef> = contenders.iter().collect();
+        let mut waiting = HashSet::new();
+        // from the contenders to those that wait for them. Two are enough: one of them is another than the waiting one
+        let mut known: HashMap<&ObjectRef, [Option<&ObjectRef>; 2]> = HashMap::new();
+        let mut next: Vec<(&ObjectRef, &ObjectRef)> = contenders.iter().map(|one| (one, one)).collect();
+        while let Some((owner, contender)) = next.pop() {
+            let dependents = self.relations.dependents.of(owner);
+            waiting.extend(
+                dependents
+                    .clone()
+                    .filter(|other| *other != contender && all.contains(other)),
+            );
+            // to wait for a parent with `spec.wait` is to wait for its children
+            let parent = self
+                .declarations
+                .get(owner)
+                .and_then(|known| known.parent.as_ref());
+            let parent =
+                parent.filter(|parent| self.declarations.get(*parent).is_some_and(|known| known.waits));
+            for other in dependents.chain(parent) {
+                let awaited = known.entry(other).or_default();
+                let is_new = !awaited.contains(&Some(contender));
+                if let Some(place) = awaited.iter_mut().find(|place| place.is_none() && is_new) {
+                    *place = Some(contender);
+                    next.push((other, contender));
+                }
+            }
+        }
+        waiting.into_iter()
     }
 
     /// All owners that an owner waits for, each once: its dependencies, theirs, and the children of

@@ -512,29 +512,24 @@ fn a_dependency_of_another_kind_wakes_its_dependents() {
 }
 
 #[test]
-fn a_snapshot_of_dependencies_needs_no_graph_and_keeps_its_moment() {
+fn dependencies_of_some_owners_are_copied() {
     let mut graph = OwnershipGraph::default();
     let depends = |on: &[&str]| Declaration {
         depends_on: on.iter().map(|name| apps(name)).collect(),
         ..declaration()
     };
-    let on =
-        |all: &Dependencies, name: &str| all.of(&apps(name)).map(|on| on.name.clone()).collect::<Vec<_>>();
     graph.changed(&apps("a"), None, Some(depends(&["b", "c"])));
-    graph.changed(&apps("b"), None, Some(depends(&[])));
-    let before = graph.dependencies();
-    assert_eq!(
-        (on(&before, "a"), before.len()),
-        (vec!["b".to_owned(), "c".to_owned()], 1)
-    );
-    graph.changed(&apps("a"), None, Some(depends(&["c"])));
     graph.changed(&apps("b"), None, Some(depends(&["a"])));
-    assert_eq!(on(&before, "a").len(), 2);
-    let after = graph.dependencies();
+    let of = |names: &[&str]| {
+        let owners: Vec<ObjectRef> = names.iter().map(|name| apps(name)).collect();
+        graph.dependencies_of(&owners)
+    };
+    let none = Vec::new();
     assert_eq!(
-        (on(&after, "a").len(), on(&after, "b").len(), after.len()),
-        (1, 1, 2)
+        of(&["b", "c", "a"]),
+        [vec![apps("a")], none, vec![apps("b"), apps("c")]]
     );
-    graph.changed(&apps("a"), None, None);
-    assert_eq!(graph.dependencies().len(), 1);
+    let is_way = |names: &[&str]| graph.is_way(&names.iter().map(|name| apps(name)).collect::<Vec<_>>());
+    assert!(is_way(&["a", "b", "a", "c"]));
+    assert!(!is_way(&["a", "b", "c"]));
 }

@@ -68,7 +68,7 @@ impl Fleet {
         let by = apps(by);
         let owner = self
             .graph
-            .owned_by_other(&id(X), &by, own, &mut Awaited::default());
+            .owned_by_other(&id(X), &by, own, &mut Waiting::default());
         assert_eq!(owner.map(|owner| &*owner.name), expected, "{by}");
     }
 
@@ -290,6 +290,41 @@ fn one_that_waits_for_another_comes_after_it() {
     fleet.check("a", Some("child"));
     fleet.declare("parent", |_| ());
     fleet.check("child", Some("a"));
+}
+
+/// All graphs without cycles of four owners, and all groups of them.
+#[test]
+fn those_that_wait_for_another_are_found_together() {
+    let names = ["a", "b", "c", "d"];
+    let bit = |set: u32, at: usize| set & (1 << at) != 0;
+    for edges in 0..1 << 6 {
+        let mut fleet = Fleet::of(&names);
+        let mut at = 0;
+        for (from, name) in names.iter().enumerate() {
+            let mut depends_on = BTreeSet::new();
+            for to in &names[from + 1..] {
+                if bit(edges, at) {
+                    depends_on.insert(apps(to));
+                }
+                at += 1;
+            }
+            fleet.declare(name, |it| it.depends_on = depends_on);
+        }
+        for group in 0..1 << 4 {
+            let members = names.iter().enumerate().filter(|(at, _)| bit(group, *at));
+            let contenders: Vec<ObjectRef> = members.map(|(_, name)| apps(name)).collect();
+            let mut found: Vec<&ObjectRef> = fleet.graph.waiting_among(&contenders).collect();
+            found.sort();
+            let waits = |one: &&ObjectRef| {
+                fleet
+                    .graph
+                    .awaited_by(one)
+                    .any(|other| contenders.contains(other))
+            };
+            let expected: Vec<&ObjectRef> = contenders.iter().filter(waits).collect();
+            assert_eq!(found, expected, "{edges:b} {group:b}");
+        }
+    }
 }
 
 #[test]
