@@ -100,18 +100,19 @@ fn has_or_all(list: &[String], wanted: &str) -> bool {
     list.iter().any(|item| item == "*" || item == wanted)
 }
 
+/// Whether the rule's text is `resource`, `resource/subresource` or `*/subresource`.
 fn resource_matches(rule: &str, request: &Attributes) -> bool {
     if rule == "*" {
         return true;
     }
-    match rule.split_once('/') {
-        None => request.subresource.is_empty() && rule == request.resource,
-        Some((resource, subresource)) => {
-            !request.subresource.is_empty()
-                && subresource == request.subresource
-                && (resource == "*" || resource == request.resource)
-        }
+    if request.subresource.is_empty() {
+        // an access review may ask for the resource `pods/log`
+        return rule == request.resource;
     }
+    let resource = rule
+        .strip_suffix(&request.subresource)
+        .and_then(|rule| rule.strip_suffix('/'));
+    resource.is_some_and(|resource| resource == "*" || resource == request.resource)
 }
 
 fn texts(value: &Value, key: &str) -> Vec<String> {

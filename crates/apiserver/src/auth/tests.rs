@@ -142,7 +142,7 @@ fn a_token_never_prints() {
 
 #[test]
 fn rules_match_requests() {
-    let check = |rule: Value, asked: &str, want: bool| {
+    let check_attributes = |rule: Value, asked: &Attributes, want: bool| {
         let view = view(&[
             role("ClusterRole", "", "r", &json!([rule])),
             binding(
@@ -152,9 +152,10 @@ fn rules_match_requests() {
                 &json!({ "kind": "User", "name": "alice" }),
             ),
         ]);
-        let got = authorize(&view, &Identity::user("alice", ["devs"]), &request(asked)).allowed;
-        assert_eq!(got, want, "{rule} {asked}");
+        let got = authorize(&view, &Identity::user("alice", ["devs"]), asked).allowed;
+        assert_eq!(got, want, "{rule} {asked:?}");
     };
+    let check = |rule: Value, asked: &str, want: bool| check_attributes(rule, &request(asked), want);
     let on = |verbs: &str, groups: &str, resources: &str| {
         let list = |text: &str| -> Vec<String> { text.split('|').map(str::to_owned).collect() };
         json!({ "verbs": list(verbs), "apiGroups": list(groups), "resources": list(resources) })
@@ -178,6 +179,14 @@ fn rules_match_requests() {
         "get deployments.apps/scale ns/a",
         false,
     );
+    // access reviews of prometheus-operator ask so
+    let whole = Attributes {
+        resource: "pods/log".to_owned(),
+        ..request("get pods ns/a")
+    };
+    check_attributes(on("get", "", "pods/log"), &whole, true);
+    check_attributes(on("get", "", "pods"), &whole, false);
+    check_attributes(on("get", "", "*/log"), &whole, false);
     let named = |mut rule: Value| {
         rule["resourceNames"] = json!(["only"]);
         rule

