@@ -35,6 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An attacking namespace is left for another after this time.
 const SHIFT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 16;
+const POLL: Duration = Duration::from_millis(5);
 
 const FACTOR_MAX: f64 = 2.0;
 const MIB_PER_MINUTE_MAX: f64 = 1.0;
@@ -50,9 +51,17 @@ const NICE: i32 = 19;
 struct Measured {
     normal: Times,
     attacked: Times,
+    /// Of those, until the source has the commit.
+    fetched: Times,
     /// Minutes since the first attack, and MiB.
     memory: Vec<(f64, f64)>,
     files: f64,
+}
+
+/// The times from a commit on.
+struct Taken {
+    fetched: Duration,
+    applied: Duration,
 }
 
 pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
@@ -109,7 +118,7 @@ fn measure(
         let fleet = Fleet::start(connected(kubeconfig).await?).await?;
         let mut measured = Measured::default();
         for number in 0..COMMITS_BEFORE {
-            measured.normal.push(fleet.commit(number).await?);
+            measured.normal.push(fleet.commit(number).await?.applied);
             sleep(PAUSE).await;
         }
         measured.files = controllers.files().unwrap_or(f64::NAN);
@@ -119,14 +128,19 @@ fn measure(
         let begun = Instant::now();
         calm.send(begun)?;
         for number in COMMITS_BEFORE.. {
-            measured.attacked.push(match fleet.commit(number).await {
-                Ok(time) => time,
+            let taken = match fleet.commit(number).await {
+                Ok(taken) => taken,
                 Err(error) if controllers.memory().is_none() => return Err(error),
                 Err(error) => {
                     eprintln!("{error}");
-                    PATIENCE
+                    Taken {
+                        fetched: PATIENCE,
+                        applied: PATIENCE,
+                    }
                 }
-            });
+            };
+            measured.attacked.push(taken.applied);
+            measured.fetched.push(taken.fetched);
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
             let memory = controllers.memory().unwrap_or(f64::NAN);
             measured.memory.push((minutes, memory));
@@ -136,6 +150,7 @@ fn measure(
             }
         }
         println!("beside attackers:  {}", quantiles(&measured.attacked));
+        println!("until fetched:     {}", quantiles(&measured.fetched));
         let used = [controllers, api].map(|process| process.cpu().unwrap_or(f64::NAN));
         println!(
             "processor time meanwhile: {:.0} s of the controllers, {:.0} s of the API server",
@@ -253,12 +268,12 @@ impl Fleet {
     }
 
     /// Commits a change of one Kustomization, and waits until it is applied.
-    async fn commit(&self, round: usize) -> Outcome<Duration> {
+    async fn commit(&self, round: usize) -> Outcome<Taken> {
         let number = round % KUSTOMIZATIONS;
         let at = number % REPOSITORIES;
         let (repository, _) = self.repositories.get(at).ok_or("there is no such repository")?;
         let (path, text) = file(number, round + 1);
-        repository.commit(&[(&path, Some(&text))])?;
+        let commit = repository.commit(&[(&path, Some(&text))])?;
         let begun = Instant::now();
         let sources = api(&self.client, SOURCE, "v1", "GitRepository", HONEST);
         let request = json!({ "metadata": { "annotations": { "reconcile.fluxcd.io/requestedAt": round.to_string() } } });
@@ -266,8 +281,24 @@ impl Fleet {
         sources
             .patch(&format!("fleet-{at}"), &PatchParams::default(), &patch)
             .await?;
+        let name = format!("fleet-{at}");
+        while begun.elapsed() < PATIENCE {
+            let source = sources.get(&name).await?;
+            let revision = source.data.pointer("/status/artifact/revision");
+            if revision
+                .and_then(Value::as_str)
+                .is_some_and(|revision| revision.ends_with(&commit))
+            {
+                break;
+            }
+            sleep(POLL).await;
+        }
+        let fetched = begun.elapsed();
         applied(&self.client, number, round + 1).await?;
-        Ok(begun.elapsed())
+        Ok(Taken {
+            fetched,
+            applied: begun.elapsed(),
+        })
     }
 }
 
@@ -297,7 +328,7 @@ async fn applied(client: &Client, number: usize, value: usize) -> Outcome {
             let why = condition(client, HONEST, "Kustomization", &name).await;
             return Err(format!("{name} has not {value} after {PATIENCE:?}: {why}").into());
         }
-        sleep(Duration::from_millis(5)).await;
+        sleep(POLL).await;
     }
 }
 
