@@ -98,11 +98,10 @@ pub fn main(controllers: ControllerSet) -> ExitCode {
 
 impl App {
     fn run(&self, command: Command) -> Result<ExitCode, Box<dyn Failure>> {
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        if matches!(command, Command::Controllers(_)) {
-            runtime.worker_threads(controllers::workers());
-        }
-        let runtime = runtime.enable_all().build().map_err(RuntimeError)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(RuntimeError)?;
         self.execute(command, &runtime)
     }
 

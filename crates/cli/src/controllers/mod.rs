@@ -16,5 +16,5 @@ mod value;
 mod vital;
 
 pub(crate) use flags::Args;
-pub(crate) use run::{run, workers};
+pub(crate) use run::run;
 pub(crate) use value::boolean;

@@ -118,12 +118,6 @@ impl Failure for ControllersError {
     }
 }
 
-/// The workers of the runtime. One that looks at thousands of objects is busy for tens of milliseconds, and the work
-/// of others must not wait for it: the system shares the processors among more workers than there are.
-pub(crate) fn workers() -> usize {
-    2 * std::thread::available_parallelism().map_or(2, usize::from)
-}
-
 /// Runs the selected controllers until a signal, or until a Lease is lost.
 pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), ControllersError> {
     if let Some(refused) = args.ignored.refusal() {
