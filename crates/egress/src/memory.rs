@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 /// The bytes of an answer that count for none.
 const FREE: u64 = 1 << 20;
 /// The bytes that all answers may have beyond that.
-const POOL_MAX: u64 = 128 << 20;
+const POOL_MAX: u64 = 64 << 20;
 
 /// The large answers that are kept. Clones are the same.
 #[derive(Debug, Clone, Default)]

@@ -32,7 +32,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             output_bytes_max: 32 << 20,
-            output_total_bytes_max: 128 << 20,
+            output_total_bytes_max: 64 << 20,
             made_bytes_max: 128 << 20,
             steps_max: 20_000_000,
             calls_depth_max: 4_000,

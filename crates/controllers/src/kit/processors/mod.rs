@@ -27,7 +27,7 @@ use super::tenants::Tenants;
 const SLICE: Duration = Duration::from_millis(5);
 const OVERDUE: Duration = Duration::from_secs(1);
 /// The most memory of all jobs but one. It is less where the memory of the process is limited.
-const HELD_MAX: usize = 256 << 20;
+const HELD_MAX: usize = 192 << 20;
 const MEMORY_SHARE: usize = 8;
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
