@@ -189,10 +189,11 @@ mod tests {
         let memory = Memory::default();
         let many: Vec<HeldAnswer> = (0..16).map(|_| memory.hold("many")).collect();
         for held in &many {
-            held.add(FREE + 8 * MIB);
+            held.add(FREE + POOL_MAX / 16);
         }
         let larger = memory.hold("other");
-        assert_eq!(larger.add(FREE + 20 * MIB), Some(FREE + 20 * MIB));
+        let large = FREE + POOL_MAX * 5 / 32;
+        assert_eq!(larger.add(large), Some(large));
         let go_on = many.iter().filter(|held| held.add(0).is_some()).count();
         assert_eq!(go_on, 13);
     }

@@ -502,7 +502,7 @@ mod tests {
         let displaced = AnswerError::Displaced.to_string();
         assert_eq!(large, Err(displaced));
         assert_eq!(
-            read(100).await.map(drop).map_err(|error| error.to_string()),
+            read(40).await.map(drop).map_err(|error| error.to_string()),
             Ok(())
         );
         drop(small);
