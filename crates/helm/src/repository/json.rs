@@ -23,11 +23,14 @@ struct Reading<'l, E> {
     failure: Option<IndexError>,
 }
 
-/// Reads an index and its other fields; `None` if it is not JSON, or not as expected.
+/// An index and its other fields.
+type Parts<E> = (Charts<E>, Map<String, Value>);
+
+/// Reads an index; `None` if it is not JSON, or not as expected.
 pub(super) fn read<E: From<Entry>>(
     reader: &mut impl BufRead,
     limits: &IndexLimits,
-) -> Result<Option<(Charts<E>, Map<String, Value>)>, IndexError> {
+) -> Result<Option<Parts<E>>, IndexError> {
     let mut reading = Reading {
         index: Charts::default(),
         head: Map::new(),
