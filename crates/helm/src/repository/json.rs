@@ -12,7 +12,7 @@ use std::io::BufRead;
 /// Memory of one version: real ones take some kilobytes.
 const VERSION_MEMORY_MAX: usize = 16 << 20;
 
-/// What was read so far.
+/// An index that is being read.
 struct Reading<'l, E> {
     index: Charts<E>,
     head: Map<String, Value>,
