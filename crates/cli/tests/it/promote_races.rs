@@ -147,7 +147,10 @@ fn push_between(clone: &Path, ends: &AtomicBool) -> usize {
         number += 1;
         std::fs::write(clone.join("README.md"), format!("change {number}\n")).unwrap();
         git(clone, &["commit", "--quiet", "-am", "by hand"]).unwrap();
-        while git(clone, &["push", "--quiet", "origin", "HEAD:main"]).is_err() {
+        let mut attempts = 0;
+        while let Err(refused) = git(clone, &["push", "--quiet", "origin", "HEAD:main"]) {
+            attempts += 1;
+            assert!(attempts < 1_000, "{refused}");
             git(clone, &["pull", "--quiet", "--rebase", "origin", "main"]).unwrap();
         }
         let commit = git(clone, &["rev-parse", "HEAD"]).unwrap();

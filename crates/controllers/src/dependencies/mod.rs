@@ -110,7 +110,7 @@ pub fn evaluate_within(
 /// The owners that one step of a search asks about: their dependencies are copied while the graph is locked.
 const STEP: usize = 256;
 
-/// Searches the shortest cycle from an object back to itself, in steps. Costs the dependencies that it reaches, each
+/// Searches for the shortest cycle from an object back to itself, in steps. Costs the dependencies that it reaches, each
 /// once.
 #[derive(Debug)]
 pub struct CycleSearch {
@@ -119,6 +119,7 @@ pub struct CycleSearch {
     reached_from: HashMap<ObjectRef, ObjectRef>,
     // breadth first, so that the cycle is the shortest
     open: VecDeque<ObjectRef>,
+    asked: usize,
 }
 
 impl CycleSearch {
@@ -128,7 +129,13 @@ impl CycleSearch {
             open: VecDeque::from([start.clone()]),
             reached_from: HashMap::new(),
             start,
+            asked: 0,
         }
+    }
+
+    /// Whether it asked about few owners so far, in less than a millisecond.
+    pub fn is_short(&self) -> bool {
+        self.asked < STEP
     }
 
     /// One step. `depends_on` returns the dependencies of each of some objects. Breaks with the cycle, whose first
@@ -141,6 +148,7 @@ impl CycleSearch {
         if asked.is_empty() {
             return ControlFlow::Break(None);
         }
+        self.asked += asked.len();
         let found = depends_on(&asked);
         for (here, all) in asked.iter().zip(found) {
             for next in all {
@@ -240,7 +248,10 @@ mod tests {
             let on = |one: &ObjectRef| if *one == start { many.clone() } else { Vec::new() };
             asked.iter().map(on).collect()
         };
+        assert!(search.step(&mut depends_on).is_continue());
+        assert!(search.is_short());
         while search.step(&mut depends_on).is_continue() {}
+        assert!(!search.is_short());
         assert_eq!(most, STEP);
     }
 

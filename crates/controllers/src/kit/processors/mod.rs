@@ -141,7 +141,7 @@ impl Gate {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
     }
 
-    /// After the first slice.
+    /// Lowers the thread to [`JOB_PRIORITY`], unless that was done.
     fn lower_once(&self) {
         if !self.is_lowered.swap(true, Ordering::Relaxed)
             && let Some(thread) = *self.thread.lock().unwrap_or_else(PoisonError::into_inner)

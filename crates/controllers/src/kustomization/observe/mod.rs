@@ -191,13 +191,17 @@ async fn cycle(cx: &Kustomizations, ks: &Declared) -> Option<Vec<Key>> {
     }
     let mut search = CycleSearch::new(object_ref(&ks.key));
     let kit = Arc::clone(&cx.kit);
-    let mut step = move || search.step(|owners| kit.ownership().dependencies_of(owners));
-    let found = match step() {
+    let step = move |search: &mut CycleSearch| search.step(|owners| kit.ownership().dependencies_of(owners));
+    let mut end = ControlFlow::Continue(());
+    while end.is_continue() && search.is_short() {
+        end = step(&mut search);
+    }
+    let found = match end {
         ControlFlow::Break(way) => way,
         ControlFlow::Continue(()) => {
             let searching = cx.kit.processors.run(&ks.key.namespace, move || {
                 loop {
-                    if let ControlFlow::Break(way) = step() {
+                    if let ControlFlow::Break(way) = step(&mut search) {
                         return way;
                     }
                 }
@@ -206,7 +210,7 @@ async fn cycle(cx: &Kustomizations, ks: &Declared) -> Option<Vec<Key>> {
             searching.done().await.unwrap_or_default()
         }
     };
-    // dependencies may have changed between two steps
+    // dependencies may have changed between two steps; the next look finds another cycle
     let way = found.filter(|way| cx.kit.ownership().is_way(way))?;
     Some(way.iter().map(ObjectRef::key).collect())
 }

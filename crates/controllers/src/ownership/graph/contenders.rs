@@ -28,8 +28,8 @@ pub(crate) struct Own<'a> {
     pub(crate) artifact: Option<&'a str>,
 }
 
-/// Of each group of contenders, those that wait for another one, as long as the graph is locked: objects are many,
-/// and most have the same contenders.
+/// Keeps which contenders wait for another of their group: objects are many, and most have the same contenders. Valid
+/// while the graph is locked.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(HashMap<Vec<ObjectRef>, HashSet<ObjectRef>>);
 
@@ -81,7 +81,8 @@ impl OwnershipGraph {
     fn waiting_among<'a>(&'a self, contenders: &'a [ObjectRef]) -> impl Iterator<Item = &'a ObjectRef> {
         let all: HashSet<&ObjectRef> = contenders.iter().collect();
         let mut waiting = HashSet::new();
-        // from the contenders to those that wait for them. Two are enough: one of them is another than the waiting one
+        // from the contenders to those that wait for them. Two for each owner are enough: at
+        // least one is not the owner itself
         let mut known: HashMap<&ObjectRef, [Option<&ObjectRef>; 2]> = HashMap::new();
         let mut next: Vec<(&ObjectRef, &ObjectRef)> = contenders.iter().map(|one| (one, one)).collect();
         while let Some((owner, contender)) = next.pop() {
