@@ -2,7 +2,8 @@
 //! finalizer and events.
 //!
 //! A status is written as a patch, once per transition, never without a change. The answer goes into the
-//! mirror: the next run reads what this one wrote.
+//! mirror: the next run reads what this one wrote. A status may be held until the next one is written, at
+//! most until the end of the run: two transitions then cost one request.
 //!
 //! No status goes to an object that is known to have taken this one's name. The API server does not check
 //! that: it ignores the uid in a patch of a custom resource's status.
@@ -100,6 +101,8 @@ pub struct Reconciliation<'a, C: Controller> {
     /// Read when the run begins: a later request is not answered by older observations.
     request: Option<String>,
     unwritten: Option<Unwritten<StatusOf<C>>>,
+    /// The next status that is written is made from it.
+    held: Option<StatusOf<C>>,
     kit: &'a Kit,
     mirror: &'a Mirror<C::Object>,
 }
@@ -126,16 +129,24 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             request: open_request(&*object),
             object,
             unwritten,
+            held: None,
             kit,
             mirror,
         }
     }
 
     pub(super) fn into_remembered(self) -> Remembered<C::Memory, StatusOf<C>> {
+        let meta = self.object.meta();
+        // the run ended before it could be written
+        let held = self.held.map(|status| Unwritten {
+            generation: meta.generation,
+            status,
+            notices: Vec::new(),
+        });
         Remembered {
-            uid: self.object.meta().uid.clone(),
+            uid: meta.uid.clone(),
             memory: self.memory,
-            unwritten: self.unwritten,
+            unwritten: self.unwritten.or(held),
         }
     }
 
@@ -149,8 +160,12 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         &self.object
     }
 
-    /// Its status; empty before the first.
+    /// Its status, as last written or held; empty before the first.
     pub fn status(&self) -> StatusOf<C> {
+        self.held.clone().unwrap_or_else(|| self.written_status())
+    }
+
+    fn written_status(&self) -> StatusOf<C> {
         self.object.status().cloned().unwrap_or_default()
     }
 
@@ -167,6 +182,39 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     /// If the object is gone, or the API server rejects the status: then the next run writes it first.
     pub async fn write_status(&mut self, after: StatusOf<C>) -> Result<(), Stop> {
         self.publish(after, Vec::new()).await
+    }
+
+    /// Sets the status, to be written with the next one, at the latest when the run ends. Nothing may depend
+    /// on it before.
+    pub fn hold_status(&mut self, after: StatusOf<C>) {
+        self.held = Some(after);
+    }
+
+    /// Writes the held status.
+    pub(super) async fn write_held(&mut self) -> Result<(), Stop> {
+        match self.held.take() {
+            Some(held) => self.write_status(held).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the held status while the run itself is in use.
+    pub(crate) fn held_status(&self) -> HeldStatus<'a, C> {
+        HeldStatus {
+            status: self.status(),
+            key: self.key.clone(),
+            object: Arc::clone(&self.object),
+            kit: self.kit,
+            mirror: self.mirror,
+        }
+    }
+
+    /// Takes what [`HeldStatus::write`] returned.
+    pub(crate) fn was_written(&mut self, object: Arc<C::Object>) {
+        if self.held.as_ref() == object.status() {
+            self.held = None;
+        }
+        self.object = object;
     }
 
     /// Writes the status, then publishes its events. If the write fails, the next run gets both.
@@ -190,28 +238,16 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     }
 
     async fn patch_status(&mut self, after: &StatusOf<C>) -> Result<(), Stop> {
-        let before = self.status();
-        if before == *after {
+        self.held = None;
+        if self.written_status() == *after {
             // most runs find everything unchanged
             return Ok(());
         }
-        let patch = merge_patch(&before, after).map_err(WriteError::from)?;
-        let Some(patch) = patch else { return Ok(()) };
-        let known = self.mirror.get(&self.key);
-        if known.is_none_or(|known| self.is_another(&known)) {
-            return Err(Stop::Gone);
-        }
-        if C::ABOUT.owner.is_some() {
-            self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
-        }
-        let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
-        let params = patch_params::<C>();
-        let written = self.api().patch_status(&self.key.name, &params, &patch).await;
-        let written = written.map_err(|error| stop("status", error))?;
-        if self.is_another(&written) {
-            return Err(Stop::Gone);
-        }
-        self.update_cached(written);
+        let status = HeldStatus {
+            status: after.clone(),
+            ..self.held_status()
+        };
+        self.object = status.write().await?;
         Ok(())
     }
 
@@ -239,13 +275,12 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             "resourceVersion": self.object.meta().resource_version,
         }});
         let patch = Patch::Merge(patch);
-        let written = self
-            .api()
-            .patch(&self.key.name, &patch_params::<C>(), &patch)
-            .await;
+        let api: Api<C::Object> = Api::namespaced(self.kit.client.clone(), &self.key.namespace);
+        let written = api.patch(&self.key.name, &patch_params::<C>(), &patch).await;
         match written {
             Ok(object) => {
-                self.update_cached(object);
+                self.mirror.note(object.clone());
+                self.object = Arc::new(object);
                 Ok(())
             }
             Err(error) => Err(stop("finalizer", error)),
@@ -301,18 +336,50 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             }
         }
     }
+}
+
+/// A status, and the object that it is written to.
+pub(crate) struct HeldStatus<'a, C: Controller> {
+    status: StatusOf<C>,
+    key: Key,
+    object: Arc<C::Object>,
+    kit: &'a Kit,
+    mirror: &'a Mirror<C::Object>,
+}
+
+impl<C: Controller> HeldStatus<'_, C> {
+    /// Writes it if it changed. Returns the object as it is then.
+    ///
+    /// # Errors
+    ///
+    /// If the object is gone, or the API server rejects the status.
+    pub(crate) async fn write(self) -> Result<Arc<C::Object>, Stop> {
+        let before = self.object.status().cloned().unwrap_or_default();
+        let patch = merge_patch(&before, &self.status).map_err(WriteError::from)?;
+        let Some(patch) = patch else {
+            return Ok(self.object);
+        };
+        let known = self.mirror.get(&self.key);
+        if known.is_none_or(|known| self.is_another(&known)) {
+            return Err(Stop::Gone);
+        }
+        if C::ABOUT.owner.is_some() {
+            self.kit.tally.status_patches.fetch_add(1, Ordering::Relaxed);
+        }
+        let patch = Patch::Merge(json!({ "metadata": { "uid": self.object.meta().uid }, "status": patch }));
+        let api: Api<C::Object> = Api::namespaced(self.kit.client.clone(), &self.key.namespace);
+        let params = patch_params::<C>();
+        let written = api.patch_status(&self.key.name, &params, &patch);
+        let written = written.await.map_err(|error| stop("status", error))?;
+        if self.is_another(&written) {
+            return Err(Stop::Gone);
+        }
+        self.mirror.note(written.clone());
+        Ok(Arc::new(written))
+    }
 
     fn is_another(&self, object: &C::Object) -> bool {
         object.meta().uid != self.object.meta().uid
-    }
-
-    fn update_cached(&mut self, object: C::Object) {
-        self.mirror.note(object.clone());
-        self.object = Arc::new(object);
-    }
-
-    fn api(&self) -> Api<C::Object> {
-        Api::namespaced(self.kit.client.clone(), &self.key.namespace)
     }
 }
 

@@ -152,7 +152,10 @@ impl<C: Controller> Runner<C> {
         if info.throttled {
             run.throttled();
         }
-        let ended = self.verbs(&mut run).await;
+        let ended = match self.verbs(&mut run).await {
+            Ok(outcome) => run.write_held().await.map(|()| outcome),
+            Err(stop) => Err(stop),
+        };
         let interval = self.controller.interval(run.object());
         let retry_interval = run.object().retry_interval();
         let object = Arc::clone(run.object());
@@ -376,6 +379,14 @@ impl<C: Controller> Run for Runner<C> {
                 async move {
                     let began = Instant::now();
                     let (requeue, failed) = runner.reconcile(key.clone(), run).await;
+                    tracing::debug!(
+                        kind = C::ABOUT.kind,
+                        %key,
+                        waited = ?run.waited,
+                        for_processors = ?queue::waited(),
+                        took = ?began.elapsed(),
+                        "ran"
+                    );
                     if let Some(observer) = observer {
                         observer(&ReconcileEvent {
                             about: C::ABOUT,

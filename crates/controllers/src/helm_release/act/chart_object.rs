@@ -76,7 +76,8 @@ pub(super) async fn apply(
     }
     let (namespace, name) = (&declared.source.namespace, &declared.source.name);
     draft.status.helm_chart = Some(format!("{namespace}/{name}"));
-    run.write_status(draft.status).await?;
+    // a crash leaves the chart unnamed before as after this line: it is applied again then
+    run.hold_status(draft.status);
     Ok(Acted::Again)
 }
 

@@ -25,7 +25,7 @@ use equate_api::helm::{DriftMode, HelmReleaseStatus, ReleaseAction};
 use equate_api::kustomize::{Inventory, InventoryEntry};
 use equate_api::meta::{ConditionStatus, ConditionType, Reason as Why};
 use jiff::Timestamp;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use self::operation::{Operation, Progress};
 use self::prepare::{PrepareError, Prepared};
@@ -43,9 +43,11 @@ use crate::kit::reconciliation::Stop;
 use crate::kit::wake::Reason;
 use crate::targets::target::Access;
 
-/// Upstream's text around an error that only a change of the spec can fix.
 /// The message of a release that does not run an action yet.
 const PREREQUISITES: &str = "Fulfilling prerequisites";
+/// A preparation of this time ends before its status is written.
+const QUIET: Duration = Duration::from_secs(1);
+/// Upstream's text around an error that only a change of the spec can fix.
 const TERMINAL: &str = "Reconciliation failed terminally due to configuration error";
 
 pub(super) async fn act(
@@ -187,13 +189,25 @@ async fn step(
                 return Ok(Acted::Unreported(Next::Backoff));
             };
             tracing::info!(release = %declared.key, action = action.name(), reason = plan.reason, "begins an action");
+            // an operation that is resumed neither counts failures nor answers requests
+            let may_be_lost = matches!(action, Action::Install | Action::Upgrade) && !plan.forced;
             match action {
                 Action::Unlock => outcome::unlock(cx, run, declared, draft, &access).await,
                 Action::CorrectDrift => {
                     draft.running(declared, action);
                     drift::correct(cx, run, declared, seen, draft, &access).await
                 }
-                action => begin(cx, run, declared, action, draft, &access).await,
+                action => {
+                    attempted(&mut draft, action);
+                    if !declared.deleting {
+                        draft.running(declared, action);
+                    }
+                    match may_be_lost {
+                        true => run.hold_status(draft.status),
+                        false => run.write_status(draft.status).await?,
+                    }
+                    begin(cx, run, declared, action, &access).await
+                }
             }
         }
     }
@@ -385,38 +399,33 @@ fn exhausted(
     })
 }
 
-/// Begins an operation: the status says so first.
+/// Begins an operation. A held status is written with the inventory, before anything is applied; alone, if
+/// the preparation takes longer.
 async fn begin(
     cx: &HelmReleases,
     run: &mut Run<'_>,
     declared: &Declared,
     action: Action,
-    mut draft: Draft,
     access: &Access,
 ) -> Result<Acted<Done>, Stop> {
-    match action {
-        Action::Install => {
-            draft.status.last_attempted_release_action = Some(ReleaseAction::Install);
-            // nothing from before an install may be restored
-            draft.status.history.clear();
-        }
-        Action::Upgrade => {
-            draft.status.last_attempted_release_action = Some(ReleaseAction::Upgrade);
-        }
-        _ => {}
-    }
-    if matches!(action, Action::Install | Action::Upgrade) {
-        draft.clear(ConditionType::TestSuccess);
-        draft.clear(ConditionType::Remediated);
-    }
-    if !declared.deleting {
-        draft.running(declared, action);
-    }
-    run.write_status(draft.status).await?;
     let began = Instant::now();
     let me = object_ref(&declared.key);
     cx.kit.missing_kinds.attempted(&me);
-    match prepare::prepare(cx, run, declared, action, access).await {
+    let held = run.held_status();
+    let (prepared, written) = {
+        let mut preparing = Box::pin(prepare::prepare(cx, run, declared, action, access));
+        match timeout(QUIET, &mut preparing).await {
+            Ok(prepared) => (prepared, None),
+            Err(_elapsed) => {
+                let written = held.write().await?;
+                (preparing.await, Some(written))
+            }
+        }
+    };
+    if let Some(written) = written {
+        run.was_written(written);
+    }
+    match prepared {
         Ok(Prepared::Waits(again)) => Ok(Acted::Unreported(Next::Pause(again, Reason::Deferred))),
         Ok(Prepared::Ready(operation)) => {
             cx.kit.missing_kinds.forget(&me);
@@ -438,6 +447,23 @@ async fn begin(
             outcome::not_begun(cx, run, declared, action, &error.to_string(), began, access).await
         }
     }
+}
+
+/// What a status says of an action that begins.
+fn attempted(draft: &mut Draft, action: Action) {
+    match action {
+        Action::Install => {
+            draft.status.last_attempted_release_action = Some(ReleaseAction::Install);
+            // nothing from before an install may be restored
+            draft.status.history.clear();
+        }
+        Action::Upgrade => {
+            draft.status.last_attempted_release_action = Some(ReleaseAction::Upgrade);
+        }
+        _ => return,
+    }
+    draft.clear(ConditionType::TestSuccess);
+    draft.clear(ConditionType::Remediated);
 }
 
 /// Notes the kinds that this cluster lacks, for the program that may define them.
@@ -490,11 +516,8 @@ async fn resume(
     let Some(access) = run.memory.access.clone() else {
         return Ok(Acted::Unreported(Next::Backoff));
     };
-    match basis.action {
-        Action::Install => draft.status.last_attempted_release_action = Some(ReleaseAction::Install),
-        Action::Upgrade => draft.status.last_attempted_release_action = Some(ReleaseAction::Upgrade),
-        _ => {}
-    }
+    // the status of its begin may be lost
+    attempted(&mut draft, basis.action);
     draft.running(declared, basis.action);
     run.write_status(draft.status).await?;
     // its CRDs are part of the inventory

@@ -309,13 +309,17 @@ fn about_release(declared: &Declared, seen: &Seen) -> Plan {
         let reason = format!("release target configuration changed ({why})");
         return plan(Step::Begin(Action::Uninstall), reason);
     }
+    let reset = must_reset(declared, seen);
     if let Storage::Last(last) = &seen.storage
         && let Some(interrupted) = &last.interrupted
     {
         let reason = format!("the {} was interrupted", interrupted.action.name());
-        return plan(Step::Resume(interrupted.clone()), reason);
+        return Plan {
+            // unless the operation began with it
+            reset,
+            ..plan(Step::Resume(interrupted.clone()), reason)
+        };
     }
-    let reset = must_reset(declared, seen);
     let mut counted = seen.clone();
     if reset.is_some() {
         counted.status.failures = None;

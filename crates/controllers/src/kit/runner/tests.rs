@@ -121,6 +121,8 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
         match &**word {
             _ if *deleting => Plan::Release,
             "fetches" if *rounds < 3 => Plan::Again,
+            "keeps" if *rounds < 2 => Plan::Again,
+            "pauses" => Plan::Again,
             "asks-for-ever" if *rounds < 7 => Plan::Again,
             word => Plan::Say(word.to_owned()),
         }
@@ -149,7 +151,13 @@ impl<const FINALIZER: bool> Controller for Probe<FINALIZER> {
             status.observed_ignore = Some(format!("written in run {memory}"));
             run.write_status(status).await?;
         }
+        if matches!(&**word, "keeps" | "pauses") && plan == Plan::Again {
+            let mut status = run.status();
+            status.observed_ignore = Some(format!("held in run {memory}"));
+            run.hold_status(status);
+        }
         Ok(match plan {
+            Plan::Again if word == "pauses" => Acted::Unreported(Next::Await),
             Plan::Again => Acted::Again,
             Plan::Say(word) if word == "counts" => Acted::Done(format!("{word} {memory}")),
             Plan::Say(word) => Acted::Done(word),
@@ -504,6 +512,36 @@ async fn a_status_that_could_not_be_written_is_written_by_the_next_run() {
     assert_eq!(session.status_patches(), 3);
     // the run that wrote it saw no change
     session.has_event("a", "Said", "a").await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_held_status_is_written_with_the_next() {
+    let session = Session::start().await;
+    session.create("keeps", json!({})).await;
+    let object = session.says("keeps", ConditionType::Ready, "keeps").await;
+    let held = object.status.unwrap().observed_ignore;
+    assert_eq!(held.as_deref(), Some("held in run 1"));
+    assert_eq!(session.status_patches(), 1);
+    session.end().await;
+}
+
+#[tokio::test]
+async fn a_held_status_is_written_when_its_run_ends_or_by_the_next() {
+    let session = Session::start().await;
+    let refused = Rule::new(Verb::Patch, "/gitrepositories/pauses/status", Fault::status(503));
+    session.faults.add(refused.times(1));
+    session.create("pauses", json!({})).await;
+    eventually("the next run wrote it first", DEADLINE, async || {
+        let status = session.api().get("pauses").await.unwrap().status;
+        match status.unwrap_or_default().observed_ignore.as_deref() {
+            Some("held in run 2") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    // refused, the first run's, the second run's
+    assert_eq!(session.status_patches(), 3);
     session.end().await;
 }
 
