@@ -5,7 +5,6 @@ use std::sync::Arc;
 use equate_api::meta::Reason;
 use equate_egress::Outcome;
 use equate_git::Kind;
-use tokio::task::spawn_blocking;
 
 use super::Context;
 use super::declared::Declared;
@@ -37,7 +36,7 @@ impl Context {
         let broken = || Failure::broken(Reason::GitOperationFailed, &declared.key);
         let host = equate_git::host(&declared.url);
         let Some(host) = host.filter(|_| self.git.substitute(&declared.url).is_none()) else {
-            let done = spawn_blocking(session).await;
+            let done = self.processors.beside(session).await;
             return done.map_or_else(|_| Err(broken()), |(done, _)| done);
         };
         let namespace = &declared.key.namespace;
@@ -46,7 +45,7 @@ impl Context {
             let mut admission = admission
                 .map_err(|refusal| Failure::closed(Reason::GitOperationFailed, CHECKOUT, &refusal))?;
             let slot = self.sessions.enter(namespace).await;
-            let done = spawn_blocking(move || {
+            let done = self.processors.beside(move || {
                 // until its end, also if the run is cancelled before
                 let _slot = slot;
                 let (done, outcome) = session();

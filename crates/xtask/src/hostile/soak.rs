@@ -3,8 +3,9 @@
 //! Commits are timed before and during the attacks. Memory and file descriptors are sampled; the growth of
 //! memory is the slope of a line through the samples after the warm-up.
 //!
-//! Attackers are on machines of their own. Here their threads have the lowest priority, and the honest side has
-//! a thread and a client of its own, so that the times are those of the API server and the controllers.
+//! Attackers are on machines of their own, and so are the honest git servers. Here the attackers' threads have the
+//! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it:
+//! so that the times are those of the API server and the controllers.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -45,6 +46,8 @@ const FILES_MAX: f64 = 10.0;
 
 /// The lowest priority.
 const NICE: i32 = 19;
+/// The priority of the honest side.
+const FIRST: i32 = -10;
 
 /// The times of commits, and the controllers' resources meanwhile.
 #[derive(Debug, Default)]
@@ -53,6 +56,8 @@ struct Measured {
     attacked: Times,
     /// Of those, until the source has the commit.
     fetched: Times,
+    /// Of single reads of the API meanwhile.
+    reads: Times,
     /// Minutes since the first attack, and MiB.
     memory: Vec<(f64, f64)>,
     files: f64,
@@ -62,6 +67,8 @@ struct Measured {
 struct Taken {
     fetched: Duration,
     applied: Duration,
+    /// The reads in between.
+    reads: Vec<Duration>,
 }
 
 pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
@@ -104,6 +111,13 @@ fn yield_to_others() {
     }
 }
 
+/// For this thread and those that it starts, and for their processes.
+fn go_first() {
+    if let Err(error) = rustix::process::nice(FIRST) {
+        eprintln!("cannot raise the priority of the honest git servers: {error}");
+    }
+}
+
 /// Times commits, without attackers at first; says when they may begin.
 fn measure(
     kubeconfig: &Path,
@@ -111,6 +125,7 @@ fn measure(
     calm: &mpsc::Sender<Instant>,
     time: Duration,
 ) -> Outcome<Measured> {
+    go_first();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -136,11 +151,13 @@ fn measure(
                     Taken {
                         fetched: PATIENCE,
                         applied: PATIENCE,
+                        reads: Vec::new(),
                     }
                 }
             };
             measured.attacked.push(taken.applied);
             measured.fetched.push(taken.fetched);
+            taken.reads.into_iter().for_each(|read| measured.reads.push(read));
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
             let memory = controllers.memory().unwrap_or(f64::NAN);
             measured.memory.push((minutes, memory));
@@ -151,6 +168,7 @@ fn measure(
         }
         println!("beside attackers:  {}", quantiles(&measured.attacked));
         println!("until fetched:     {}", quantiles(&measured.fetched));
+        println!("a read of the API: {}", quantiles(&measured.reads));
         let used = [controllers, api].map(|process| process.cpu().unwrap_or(f64::NAN));
         println!(
             "processor time meanwhile: {:.0} s of the controllers, {:.0} s of the API server",
@@ -282,8 +300,11 @@ impl Fleet {
             .patch(&format!("fleet-{at}"), &PatchParams::default(), &patch)
             .await?;
         let name = format!("fleet-{at}");
+        let mut reads = Vec::new();
         while begun.elapsed() < PATIENCE {
+            let asked = Instant::now();
             let source = sources.get(&name).await?;
+            reads.push(asked.elapsed());
             let revision = source.data.pointer("/status/artifact/revision");
             if revision
                 .and_then(Value::as_str)
@@ -298,6 +319,7 @@ impl Fleet {
         Ok(Taken {
             fetched,
             applied: begun.elapsed(),
+            reads,
         })
     }
 }

@@ -5,6 +5,8 @@
 //!   jobs take turns of [`SLOW_TURN`].
 //! - A tenant with [`SLOW_MAX`] slow jobs begins no others: paused jobs keep their memory. The platform, and
 //!   a tenant without others, may have one for each processor.
+//! - A new job begins at once, beside those on the processors, if its tenant has no other begun job and its jobs of
+//!   late were short: it has a quick place, of which there are a few. After [`QUICK`] it waits for a processor.
 //! - One more processor is for the platform alone; a slow job of the platform may stay there.
 //! - All jobs but the platform's together hold at most `held_max` bytes, and one large job more: the solo
 //!   job, which goes on until it ends. If they hold more, the tenant with the most use gives up its largest
@@ -18,6 +20,9 @@ use crate::kit::tenants::Tenant;
 use crate::kit::tenants::ledger::Ledger;
 
 pub(super) const QUANTUM: Duration = Duration::from_millis(50);
+pub(super) const QUICK: Duration = Duration::from_millis(10);
+/// The most tenants whose long jobs are remembered.
+const LONG_MAX: usize = 1_024;
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 pub(super) const SLOW_TURN: Duration = Duration::from_millis(250);
 pub(super) const SLOW_MAX: usize = 2;
@@ -29,10 +34,15 @@ pub(super) type JobId = u64;
 #[derive(Debug)]
 pub(super) struct Schedule {
     processors: usize,
+    /// The quick places.
+    quick_max: usize,
     ledger: Ledger,
     jobs: HashMap<JobId, Job>,
     queues: HashMap<Tenant, Queues>,
+    /// The tenants whose jobs of late were longer than [`QUICK`]: the longest, halved with each job since.
+    long: HashMap<Tenant, Duration>,
     // jobs on processors
+    quick: usize,
     normal: usize,
     platform: usize,
     slow: usize,
@@ -75,6 +85,7 @@ enum Stage {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lane {
+    Quick,
     Normal,
     Platform,
     Slow,
@@ -115,6 +126,11 @@ impl Queues {
         all.iter().all(|queue| queue.is_empty())
     }
 
+    /// Whether no job has begun.
+    fn are_rested(&self) -> bool {
+        self.jobs == self.new.len() + self.solo.len()
+    }
+
     fn next(&self, lane: Lane, slow_max: usize, solo_is_free: bool) -> Option<Which> {
         let quick = || match () {
             () if !self.paused.is_empty() => Some(Which::Paused),
@@ -125,6 +141,7 @@ impl Queues {
         };
         let slow = || (!self.slow.is_empty()).then_some(Which::Slow);
         match lane {
+            Lane::Quick => (self.are_rested() && !self.new.is_empty()).then_some(Which::New),
             Lane::Normal => quick(),
             Lane::Platform if self.is_platform => quick().or_else(slow),
             Lane::Platform => None,
@@ -134,12 +151,15 @@ impl Queues {
 }
 
 impl Schedule {
-    pub(super) fn new(processors: usize, held_max: usize) -> Self {
+    pub(super) fn new(processors: usize, quick_max: usize, held_max: usize) -> Self {
         Self {
             processors: processors.max(1),
+            quick_max,
             ledger: Ledger::default(),
             jobs: HashMap::new(),
             queues: HashMap::new(),
+            long: HashMap::new(),
+            quick: 0,
             normal: 0,
             platform: 0,
             slow: 0,
@@ -182,7 +202,7 @@ impl Schedule {
     }
 
     fn turn(&mut self) -> Option<JobId> {
-        let lanes = [Lane::Platform, Lane::Normal, Lane::Slow].into_iter();
+        let lanes = [Lane::Platform, Lane::Normal, Lane::Slow, Lane::Quick].into_iter();
         let mut lanes = lanes.filter(|lane| self.has_room(*lane));
         let (tenant, which, lane) = lanes.find_map(|lane| {
             let (tenant, which) = self.next(lane)?;
@@ -207,6 +227,9 @@ impl Schedule {
         let is_alone = self.ledger.present() == 1;
         self.ledger.waiting().find_map(|tenant| {
             let queues = self.queues.get(tenant)?;
+            if lane == Lane::Quick && self.long.contains_key(tenant) {
+                return None;
+            }
             let slow_max = match is_alone || queues.is_platform {
                 true => self.processors.max(SLOW_MAX),
                 false => SLOW_MAX,
@@ -217,6 +240,7 @@ impl Schedule {
 
     fn has_room(&self, lane: Lane) -> bool {
         match lane {
+            Lane::Quick => self.quick < self.quick_max,
             Lane::Normal => self.normal < self.processors,
             Lane::Platform => self.platform == 0,
             Lane::Slow => self.slow < self.slow_processors(),
@@ -229,6 +253,7 @@ impl Schedule {
 
     fn on(&mut self, lane: Lane) -> &mut usize {
         match lane {
+            Lane::Quick => &mut self.quick,
             Lane::Normal => &mut self.normal,
             Lane::Platform => &mut self.platform,
             Lane::Slow => &mut self.slow,
@@ -246,6 +271,7 @@ impl Schedule {
         let (tenant, is_slow) = (of.tenant.clone(), of.is_slow);
         let had = |turn: Duration| of.used_in_turn >= turn;
         let pauses = match lane {
+            Lane::Quick => had(QUICK),
             Lane::Normal => is_slow || (had(QUANTUM) && self.is_less_used(&tenant, lane)),
             Lane::Platform => {
                 let quick = self.next(lane).filter(|(_, which)| !matches!(which, Which::Slow));
@@ -321,7 +347,7 @@ impl Schedule {
     /// A job that does not pause gives its place to another, and goes on as one of the slow lane.
     pub(super) fn overdue(&mut self, job: JobId) {
         let Some(of) = self.jobs.get_mut(&job) else { return };
-        let Stage::On(lane @ (Lane::Normal | Lane::Platform)) = of.stage else {
+        let Stage::On(lane @ (Lane::Quick | Lane::Normal | Lane::Platform)) = of.stage else {
             return;
         };
         of.stage = Stage::On(Lane::Slow);
@@ -332,7 +358,33 @@ impl Schedule {
 
     pub(super) fn finish(&mut self, job: JobId, cost: Duration) {
         self.charge(job, cost);
+        if let Some(of) = self.jobs.get(&job) {
+            let (tenant, used) = (of.tenant.clone(), of.used);
+            self.remember(tenant, used);
+        }
         self.remove(job);
+    }
+
+    /// Remembers how long the jobs of a tenant are.
+    fn remember(&mut self, tenant: Tenant, used: Duration) {
+        let before = self.long.get(&tenant).copied().unwrap_or_default();
+        let longest = used.max(before / 2);
+        if longest <= QUICK {
+            self.long.remove(&tenant);
+            return;
+        }
+        self.long.insert(tenant, longest);
+        if self.long.len() > LONG_MAX {
+            let shortest = self.long.iter().min_by_key(|(_, used)| **used);
+            let shortest = shortest.map(|(tenant, _)| tenant.clone());
+            shortest.map(|tenant| self.long.remove(&tenant));
+        }
+    }
+
+    /// Whether it has a quick place.
+    pub(super) fn is_quick(&self, job: JobId) -> bool {
+        let of = self.jobs.get(&job);
+        of.is_some_and(|of| of.stage == Stage::On(Lane::Quick))
     }
 
     /// A new job never begins; a paused one ends at once.
@@ -421,11 +473,17 @@ impl Schedule {
     #[cfg(test)]
     pub(super) fn lane(&self, job: JobId) -> &'static str {
         match self.jobs[&job].stage {
+            Stage::On(Lane::Quick) => "quick",
             Stage::On(Lane::Normal) => "normal",
             Stage::On(Lane::Platform) => "platform",
             Stage::On(Lane::Slow) => "slow",
             Stage::New | Stage::Paused | Stage::Ends => "none",
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.long.len()
     }
 
     #[cfg(test)]

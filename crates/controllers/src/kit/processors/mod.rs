@@ -11,7 +11,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
 
-use self::core::{Begins, JobId, Schedule};
+use self::core::{Begins, JobId, QUICK, Schedule};
 use super::queue;
 use super::tenants::Tenants;
 
@@ -31,11 +31,15 @@ const HELD_MAX: usize = 192 << 20;
 const MEMORY_SHARE: usize = 8;
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
-/// The `nice` value of jobs after their first pause, and of those without pauses: the runtime's threads, which answer
-/// probes and hear of changes, come first. A short build should not wait for others' long ones.
+/// The `nice` value of jobs after their first pause, and of those without pauses, except for [`QUICK`] in a quick place:
+/// the runtime's threads, which answer probes and hear of changes, come first. A short build should not wait for others'
+/// long ones.
 const JOB_PRIORITY: i32 = 5;
+/// The same while several tenants have jobs, and of sessions with hosts after [`LASTING`].
+const SHARED_PRIORITY: i32 = 10;
 /// The `nice` value of slow jobs.
-const SLOW_PRIORITY: i32 = 10;
+const SLOW_PRIORITY: i32 = 19;
+const LASTING: Duration = Duration::from_millis(100);
 
 /// The threads of jobs.
 #[derive(Debug, Clone)]
@@ -47,6 +51,14 @@ pub enum Threads {
 }
 
 impl Threads {
+    /// The present thread, if its priority may change: the runtime uses its own for others afterwards.
+    fn this(&self) -> Option<ThreadId> {
+        match self {
+            Self::Own => this_thread(),
+            Self::Runtime(_) => None,
+        }
+    }
+
     fn start(&self, work: Work) -> std::io::Result<()> {
         match self {
             Self::Own => {
@@ -106,9 +118,35 @@ struct Gate {
     charged: AtomicU64,
     pauses: AtomicU64,
     is_displaced: AtomicBool,
-    /// Whether its thread has the priority of jobs.
-    is_lowered: AtomicBool,
-    thread: Mutex<Option<ThreadId>>,
+    thread: OwnThread,
+}
+
+/// The thread of a piece of work, until that has ended: afterwards, its number may be another's.
+#[derive(Debug, Default)]
+struct OwnThread {
+    id: Mutex<Option<ThreadId>>,
+    nice: AtomicI32,
+}
+
+impl OwnThread {
+    fn set(&self, id: Option<ThreadId>) {
+        *self.id() = id;
+    }
+
+    /// Lowers its priority, unless it is as low.
+    fn lower(&self, nice: i32) {
+        // locked meanwhile
+        let id = self.id();
+        if let Some(id) = *id
+            && self.nice.fetch_max(nice, Ordering::Relaxed) < nice
+        {
+            set_priority(id, nice);
+        }
+    }
+
+    fn id(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Gate {
@@ -135,27 +173,6 @@ impl Gate {
     fn begin(&self, now: Duration) {
         let nanos = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         self.charged.store(nanos, Ordering::Relaxed);
-    }
-
-    fn set_thread(&self, thread: Option<ThreadId>) {
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = thread;
-    }
-
-    /// Lowers the thread to [`JOB_PRIORITY`], unless that was done.
-    fn lower_once(&self) {
-        if !self.is_lowered.swap(true, Ordering::Relaxed)
-            && let Some(thread) = *self.thread.lock().unwrap_or_else(PoisonError::into_inner)
-        {
-            set_priority(thread, JOB_PRIORITY);
-        }
-    }
-
-    fn lower_priority(&self) {
-        // locked meanwhile: the number of an ended thread may be another's
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = thread.take() {
-            set_priority(thread, SLOW_PRIORITY);
-        }
     }
 }
 
@@ -186,7 +203,6 @@ impl Pause {
         let Some(cost) = self.gate.cost(now, SLICE) else {
             return;
         };
-        self.gate.lower_once();
         self.gate.pauses.fetch_add(1, Ordering::Relaxed);
         let mut state = self.shared.state();
         state.core.pause(self.job, cost);
@@ -197,12 +213,10 @@ impl Pause {
         if state.core.is_paused(self.job) {
             self.gate.set(false);
         }
-        let gives_way = state.core.gives_way(self.job);
+        let nice = nice(&state.core, self.job);
         drop(state);
+        self.gate.thread.lower(nice);
         self.shared.go_on(waiting);
-        if gives_way {
-            self.gate.lower_priority();
-        }
         self.gate.wait();
         // without the clock of a thread, the wait would count
         self.gate.begin((self.shared.clock)());
@@ -226,14 +240,14 @@ impl fmt::Debug for Pause {
 impl Processors {
     pub(crate) fn new(number: usize, tenants: Tenants, threads: Threads) -> Self {
         let share = memory_limit().map_or(HELD_MAX, |limit| limit / MEMORY_SHARE);
-        let schedule = Schedule::new(number, share.min(HELD_MAX));
+        let schedule = Schedule::new(number, number, share.min(HELD_MAX));
         Self::with_clock(schedule, tenants, threads, thread_time)
     }
 
     /// With this limit instead of that of the machine.
     #[cfg(test)]
     pub(crate) fn holding(number: usize, held_max: usize) -> Self {
-        let schedule = Schedule::new(number, held_max);
+        let schedule = Schedule::new(number, 0, held_max);
         Self::with_clock(schedule, Tenants::default(), Threads::Own, thread_time)
     }
 
@@ -291,8 +305,7 @@ impl Processors {
                 charged: AtomicU64::new(0),
                 pauses: AtomicU64::new(0),
                 is_displaced: AtomicBool::new(false),
-                is_lowered: AtomicBool::new(false),
-                thread: Mutex::new(None),
+                thread: OwnThread::default(),
             }),
             job: self.0.ids.fetch_add(1, Ordering::Relaxed),
         }
@@ -305,6 +318,31 @@ impl Processors {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Job<T> {
         self.submit(namespace, self.pause(), false, work)
+    }
+
+    /// Runs work that mostly waits for a host: it takes no turn. If it lasts, its thread gives way to others. It
+    /// goes on to its end if nobody waits for it.
+    pub(crate) async fn beside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JobError> {
+        let (ended, mut done) = oneshot::channel();
+        let thread = Arc::new(OwnThread::default());
+        let (own, threads) = (Arc::clone(&thread), self.0.threads.clone());
+        let work = move || {
+            own.set(threads.this());
+            let result = catch_unwind(AssertUnwindSafe(work));
+            own.set(None);
+            ended.send(result.map_err(|payload| panicked(&*payload))).ok();
+        };
+        let started = self.0.threads.start(Box::new(work));
+        started.map_err(|_| JobError::NoThread)?;
+        tokio::select! {
+            biased;
+            result = &mut done => return result.unwrap_or(Err(JobError::NoThread)),
+            () = sleep(LASTING) => thread.lower(SHARED_PRIORITY),
+        }
+        done.await.unwrap_or(Err(JobError::NoThread))
     }
 
     pub(crate) fn run_pausing<T: Send + 'static>(
@@ -330,15 +368,13 @@ impl Processors {
                 shared, gate, job, ..
             } = own;
             gate.begin((shared.clock)());
-            gate.set_thread(match shared.threads {
-                Threads::Own => this_thread(),
-                Threads::Runtime(_) => None,
-            });
+            gate.thread.set(shared.threads.this());
             if !pauses {
-                gate.lower_once();
+                let nice = nice(&shared.state().core, job);
+                gate.thread.lower(nice);
             }
             let result = catch_unwind(AssertUnwindSafe(work));
-            gate.set_thread(None);
+            gate.thread.set(None);
             let cost = gate.cost((shared.clock)(), Duration::ZERO).unwrap_or_default();
             shared.finish(job, cost);
             ended.send(result.map_err(|payload| panicked(&*payload))).ok();
@@ -354,6 +390,16 @@ impl Processors {
         drop(state);
         self.0.go_on(turns);
         Job { pause, on, done }
+    }
+}
+
+/// The `nice` value of a job.
+fn nice(core: &Schedule, job: JobId) -> i32 {
+    match () {
+        () if core.is_quick(job) => 0,
+        () if core.gives_way(job) => SLOW_PRIORITY,
+        () if core.is_shared() => SHARED_PRIORITY,
+        () => JOB_PRIORITY,
     }
 }
 
@@ -423,7 +469,7 @@ impl Shared {
         let turns = self.turns(&mut state);
         drop(state);
         if let Some(gate) = gate {
-            gate.lower_priority();
+            gate.thread.lower(SLOW_PRIORITY);
         }
         self.go_on(turns);
     }
@@ -471,12 +517,14 @@ impl<T> Job<T> {
 
     async fn watched(mut self, limit: Duration, throttled: impl FnOnce()) -> Result<T, JobError> {
         let (mut worked, mut waited) = (Duration::ZERO, Duration::ZERO);
+        let mut was_quick = true;
         let mut throttled = Some(throttled);
         let result = loop {
             let (is_on, began) = (*self.on.borrow_and_update(), Instant::now());
             let pauses = || self.pause.gate.pauses.load(Ordering::Relaxed);
             let pauses_before = pauses();
             let left = match is_on {
+                true if was_quick => limit.saturating_sub(worked).min(QUICK),
                 true => limit.saturating_sub(worked).min(OVERDUE),
                 false => THROTTLED_AFTER.saturating_sub(waited),
             };
@@ -489,6 +537,10 @@ impl<T> Job<T> {
                 _ = self.on.changed() => {}
                 () = sleep(left), if is_on || throttled.is_some() => match is_on {
                     true if began.elapsed() + worked >= limit => break Err(JobError::Late(limit)),
+                    true if std::mem::take(&mut was_quick) => {
+                        let nice = nice(&self.pause.shared.state().core, self.pause.job);
+                        self.pause.gate.thread.lower(nice.max(JOB_PRIORITY));
+                    }
                     true if pauses() == pauses_before => self.pause.shared.overdue(self.pause.job),
                     true => {}
                     false => {

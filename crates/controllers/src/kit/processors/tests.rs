@@ -1,4 +1,4 @@
-use super::core::{Begins, LARGE, QUANTUM, SLOW, SLOW_MAX, SLOW_TURN};
+use super::core::{Begins, LARGE, QUANTUM, QUICK, SLOW, SLOW_MAX, SLOW_TURN};
 use super::*;
 use crate::kit::tenants::Tenant;
 use std::cell::Cell;
@@ -11,7 +11,10 @@ const HELD_MAX_OF_TESTS: usize = 64 << 20;
 ///
 /// `job TENANT/NUMBER...`, `solo TENANT/NUMBER...`, `hold NAME MEBIBYTES`, `use NAME MILLISECONDS`, `end NAME`, `stop NAME`, `late NAME`, `lane NAME`
 fn play(processors: usize, script: &str) -> String {
-    let mut core = Schedule::new(processors, HELD_MAX_OF_TESTS);
+    play_on(Schedule::new(processors, 0, HELD_MAX_OF_TESTS), script)
+}
+
+fn play_on(mut core: Schedule, script: &str) -> String {
     let mut names = BTreeMap::new();
     let mut out = Vec::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -262,6 +265,91 @@ fn a_job_without_pauses_gives_its_place_to_another() {
     );
 }
 
+#[track_caller]
+fn check_quick(places: usize, script: &str, turns: &str) {
+    let core = Schedule::new(1, places, HELD_MAX_OF_TESTS);
+    assert_eq!(play_on(core, script), turns, "{script}");
+}
+
+#[test]
+fn a_new_job_of_a_tenant_without_others_has_a_quick_place() {
+    check_quick(
+        1,
+        "job a/1 a/2
+         job b/1
+         lane b/1
+         job c/1
+         end b/1
+         lane c/1
+         end a/1
+         end c/1",
+        "a/1, b/1, quick, c/1, quick, a/2",
+    );
+    // it is not for two jobs of one tenant
+    check_quick(2, "job a/1 a/2 a/3", "a/1");
+}
+
+#[test]
+fn a_quick_job_waits_for_a_processor_when_it_is_quick_no_more() {
+    assert_eq!(QUICK, Duration::from_millis(10));
+    check_quick(
+        1,
+        "job a/1
+         job b/1
+         use b/1 9
+         use b/1 1
+         job c/1
+         lane c/1
+         end a/1
+         lane b/1",
+        "a/1, b/1, b/1 pauses, c/1, quick, b/1, normal",
+    );
+    // one without pauses keeps its place until it is overdue
+    check_quick(
+        1,
+        "job a/1
+         job b/1
+         job c/1
+         late b/1
+         lane b/1
+         lane c/1",
+        "a/1, b/1, c/1, slow, quick",
+    );
+}
+
+#[test]
+fn a_tenant_of_long_jobs_has_no_quick_place_for_a_while() {
+    check_quick(
+        1,
+        "job a/1
+         job b/1
+         use b/1 15
+         end a/1
+         end b/1
+         job a/2
+         job b/2
+         end a/2
+         end b/2
+         job a/3
+         job b/3
+         lane b/3",
+        "a/1, b/1, b/1 pauses, b/1, a/2, b/2, a/3, b/3, quick",
+    );
+}
+
+#[test]
+fn only_some_tenants_of_long_jobs_are_remembered() {
+    let mut core = Schedule::new(1, 1, HELD_MAX_OF_TESTS);
+    for number in 0..2_000 {
+        let tenant = Tenant::Namespace(format!("team-{number}").into());
+        core.submit(number, &tenant, false, Begins::InTurn);
+        assert_eq!(core.turns(), [number]);
+        core.finish(number, Duration::from_secs(1));
+    }
+    assert_eq!(core.remembered(), 1_024);
+    assert!(core.is_empty());
+}
+
 #[test]
 fn stopped_jobs_do_not_begin_or_end_at_once() {
     check(
@@ -272,7 +360,7 @@ fn stopped_jobs_do_not_begin_or_end_at_once() {
          end a/1",
         "a/1",
     );
-    let mut core = Schedule::new(1, HELD_MAX_OF_TESTS);
+    let mut core = Schedule::new(1, 0, HELD_MAX_OF_TESTS);
     let (a, b) = (Tenant::Namespace("a".into()), Tenant::Namespace("b".into()));
     core.submit(1, &a, false, Begins::InTurn);
     assert_eq!(core.turns(), [1]);
@@ -409,7 +497,7 @@ fn what_an_ended_job_held_is_free() {
         };
         check(3, &script, turns);
     }
-    let mut core = Schedule::new(1, HELD_MAX_OF_TESTS);
+    let mut core = Schedule::new(1, 0, HELD_MAX_OF_TESTS);
     let a = Tenant::Namespace("a".into());
     core.submit(1, &a, false, Begins::InTurn);
     core.submit(2, &a, false, Begins::Solo);
@@ -434,7 +522,7 @@ fn ticks() -> Duration {
 
 fn processors(number: usize, platform: &[&str]) -> Processors {
     let tenants = Tenants::of_cluster(platform.iter().map(|name| (*name).to_owned()));
-    let schedule = Schedule::new(number, HELD_MAX_OF_TESTS);
+    let schedule = Schedule::new(number, 0, HELD_MAX_OF_TESTS);
     Processors::with_clock(schedule, tenants, Threads::Own, ticks)
 }
 
@@ -580,6 +668,25 @@ async fn a_panic_is_returned_and_frees_the_processor() {
     let error = broken.done().await.unwrap_err();
     assert_eq!(error.to_string(), "the work panicked with message \"on purpose\"");
     assert_eq!(processors.run("a", || 1).done().await, Ok(1));
+}
+
+#[tokio::test]
+async fn work_for_a_host_takes_no_turn_and_goes_on_if_nobody_waits() {
+    let processors = processors(1, &[]);
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let held = processors.run("a", move || ended.recv());
+    assert_eq!(processors.beside(|| 1).await, Ok(1));
+    let broken = processors.beside(|| -> u8 { panic!("on {}", "purpose") }).await;
+    assert_eq!(broken, Err(JobError::Panicked("on purpose".to_owned())));
+    let (go, went) = std::sync::mpsc::channel::<()>();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let work = processors.beside(move || (went.recv(), done.send(())));
+    // longer than until its thread gives way
+    assert!(tokio::time::timeout(2 * LASTING, work).await.is_err());
+    go.send(()).unwrap();
+    is_done.recv_timeout(Duration::from_secs(60)).unwrap();
+    end.send(()).unwrap();
+    held.done().await.unwrap().unwrap();
 }
 
 #[tokio::test]

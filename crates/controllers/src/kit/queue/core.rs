@@ -15,6 +15,8 @@ use super::{Counts, Namespaced, Requeue, RunInfo};
 use crate::kit::tenants::{Tenant, Tenants};
 
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
+/// A run that has had its worker for so long lends it to a tenant that has none.
+pub(super) const LENDS_AFTER: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
@@ -37,9 +39,19 @@ struct Run {
     worker: Worker,
 }
 
+impl Run {
+    fn has_worker_of(&self, tenant: &Tenant) -> bool {
+        matches!(self.worker, Worker::Held { .. }) && self.tenant == *tenant
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Worker {
-    Held { since: Instant },
+    /// The time before `since` is charged.
+    Held {
+        since: Instant,
+        from: Instant,
+    },
     None,
     Wanted(Place),
 }
@@ -72,13 +84,23 @@ impl Away {
     }
 }
 
-/// The worker that is free.
+/// Whose tenant may have a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Free {
-    None,
-    /// Only the platform's own.
-    Platform,
     Any,
+    Some {
+        /// The platform has its own.
+        platform: bool,
+        /// One is lent to a tenant without any.
+        lent: bool,
+    },
+}
+
+impl Free {
+    pub(super) const NONE: Self = Self::Some {
+        platform: false,
+        lent: false,
+    };
 }
 
 /// An item whose turn it is.
@@ -221,37 +243,55 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Of this many and the platform's.
-    pub(super) fn free(&self, workers: usize) -> Free {
+    /// Of this many and the platform's. As many again are lent while there are long runs.
+    pub(super) fn free(&self, workers: usize, now: Instant) -> Free {
         let (all, platform) = self.at_work;
-        match () {
-            () if all - platform.min(1) < workers => Free::Any,
-            () if platform == 0 && self.tenants.have_platform() => Free::Platform,
-            () => Free::None,
+        let at_work = all - platform.min(1);
+        if at_work < workers {
+            return Free::Any;
         }
+        let lends = |run: &&Run| matches!(run.worker, Worker::Held { from, .. } if now >= from + LENDS_AFTER);
+        Free::Some {
+            platform: platform == 0 && self.tenants.have_platform(),
+            lent: at_work < 2 * workers && self.runs.values().filter(lends).count() > at_work - workers,
+        }
+    }
+
+    /// When a run lends its worker next; none if nobody waits for one.
+    pub(super) fn next_lent(&self, now: Instant) -> Option<Instant> {
+        let lends = self.runs.values().filter_map(|run| match run.worker {
+            Worker::Held { from, .. } => Some(from + LENDS_AFTER).filter(|at| *at > now),
+            Worker::None | Worker::Wanted(_) => None,
+        });
+        (!self.line.is_empty()).then(|| lends.min()).flatten()
     }
 
     /// Gives a free worker to the item whose turn it is. The timer of a key is dropped: the run decides
     /// when the next one is.
     pub(super) fn take(&mut self, free: Free, now: Instant) -> Option<Taken<K>> {
         self.charge_runs(now);
-        let (away, computing) = (&self.away, &self.computing);
+        let (away, computing, runs) = (&self.away, &self.computing, &self.runs);
         let computing_max = match computing.all < COMPUTING_MAX {
             true => AWAY_MAX,
             false => COMPUTING_MIN,
         };
         let may = |tenant: &Tenant, class: Class| {
             let begins = away.of(tenant) < AWAY_MAX && computing.of(tenant) < computing_max;
-            let has_worker = match free {
+            let is_free = match free {
                 Free::Any => true,
-                Free::Platform => self.tenants.is_platform(tenant),
-                Free::None => false,
+                Free::Some { platform, lent } => {
+                    platform && self.tenants.is_platform(tenant)
+                        || lent && !runs.values().any(|run| run.has_worker_of(tenant))
+                }
             };
-            has_worker && (begins || class == Class::Begun)
+            is_free && (begins || class == Class::Begun)
         };
         let (tenant, item, others_now) = self.line.pop(may)?;
         self.count_worker(&tenant, 1);
-        let worker = Worker::Held { since: now };
+        let worker = Worker::Held {
+            since: now,
+            from: now,
+        };
         let key = match item {
             Queued::Run(run) => {
                 if let Some(run) = self.runs.get_mut(&run) {
@@ -368,7 +408,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         let Some(of) = self.runs.get_mut(&run) else { return };
         let tenant = of.tenant.clone();
         match std::mem::replace(&mut of.worker, Worker::None) {
-            Worker::Held { since } => {
+            Worker::Held { since, .. } => {
                 self.count_worker(&tenant, -1);
                 let held = now.saturating_duration_since(since);
                 self.line.ledger.charge(&tenant, held);
@@ -383,7 +423,10 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
     pub(super) fn pick_up(&mut self, run: u64, now: Instant) {
         self.put_down(run, now);
         if let Some(of) = self.runs.get_mut(&run) {
-            of.worker = Worker::Held { since: now };
+            of.worker = Worker::Held {
+                since: now,
+                from: now,
+            };
             let tenant = of.tenant.clone();
             self.line.ledger.enter(&tenant);
             self.count_worker(&tenant, 1);
@@ -408,7 +451,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
 
     fn charge_runs(&mut self, now: Instant) {
         for run in self.runs.values_mut() {
-            if let Worker::Held { since } = &mut run.worker {
+            if let Worker::Held { since, .. } = &mut run.worker {
                 let held = now.saturating_duration_since(*since);
                 if !held.is_zero() {
                     self.line.ledger.charge(&run.tenant, held);

@@ -67,6 +67,11 @@ impl<K> Line<K> {
         self.ready
     }
 
+    /// Whether neither keys nor runs wait.
+    pub(super) fn is_empty(&self) -> bool {
+        self.shares.is_empty()
+    }
+
     /// Adds a new item at the end of its class.
     pub(super) fn push(&mut self, tenant: &Tenant, item: Queued<K>, class: Class) -> Place {
         let place = self.place(class);

@@ -8,7 +8,8 @@
 //! - a waiting key costs no worker and no task, only an entry in a map;
 //! - a run that waits for a host outside the cluster has no worker meanwhile ([`without_worker`]), nor
 //!   one that waits long for a processor;
-//! - the platform has a worker that no other tenant can take.
+//! - the platform has a worker that no other tenant can take;
+//! - a run that lasts lends its worker to a tenant that has none: a queue full of long runs delays nobody's first.
 //!
 //! `core` and `line` have the rules, without time or tasks. This file adds a clock and workers.
 
@@ -87,7 +88,8 @@ impl Requeue {
 /// The settings of a queue.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The number of concurrent runs, without the platform's own worker; at least one.
+    /// The number of concurrent runs, at least one. The platform's own comes on top, and as many again for tenants
+    /// that have none while all are taken by long runs.
     pub workers: usize,
     /// The tenants of the keys' namespaces.
     pub tenants: Tenants,
@@ -272,8 +274,8 @@ where
         let now = Instant::now();
         core.expire(now);
         loop {
-            let free = core.free(self.inner.workers);
-            if free == Free::None {
+            let free = core.free(self.inner.workers, now);
+            if free == Free::NONE {
                 break;
             }
             match core.take(free, now) {
@@ -292,7 +294,7 @@ where
                 }
             }
         }
-        core.next_due()
+        core.next_due().into_iter().chain(core.next_lent(now)).min()
     }
 
     fn core(&self) -> MutexGuard<'_, Core<K>> {

@@ -20,7 +20,8 @@ impl Namespaced for String {
 /// `wake KEY REASON`, `at SECONDS KEY REASON`, `pass SECONDS`, `take`, `forget KEY`, `end KEY
 /// done|failed|after SECONDS|failed-within SECONDS`, `due`, `size`, and `waited` for the last taken key
 /// and for all; `leave NAMESPACE`, `back NAMESPACE`, `compute KEY`, `computed KEY`, `label NAMESPACE TENANT`,
-/// `platform` takes with the platform's worker, `throttled` for the last key
+/// `platform` takes with the platform's worker, `lend` with a lent one, `throttled` for the last key, `lends` for
+/// the time until the next is lent
 fn play(script: &str) -> String {
     let backoff = Backoff {
         first: Duration::from_secs(1),
@@ -44,8 +45,14 @@ fn play(script: &str) -> String {
                 now += seconds(time);
                 core.expire(now);
             }
-            [take @ ("take" | "platform")] => {
-                let free = if take == "take" { Free::Any } else { Free::Platform };
+            [take @ ("take" | "platform" | "lend")] => {
+                let free = match take {
+                    "take" => Free::Any,
+                    _ => Free::Some {
+                        platform: take == "platform",
+                        lent: take == "lend",
+                    },
+                };
                 out.push(match core.take(free, now) {
                     Some(Taken::Key(Begun {
                         key,
@@ -77,7 +84,19 @@ fn play(script: &str) -> String {
                 core.away(Absence::Processor).remove(tenant);
                 core.want_worker(*run, now);
             }
-            ["free", workers] => out.push(format!("{:?}", core.free(workers.parse().unwrap()))),
+            ["free", workers] => out.push(match core.free(workers.parse().unwrap(), now) {
+                Free::Any => "Any".to_owned(),
+                Free::NONE => "None".to_owned(),
+                Free::Some { platform, lent } => {
+                    let all = [(platform, "Platform"), (lent, "Lent")];
+                    let words: Vec<&str> = all.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+                    words.join("+")
+                }
+            }),
+            ["lends"] => out.push(match core.next_lent(now) {
+                Some(at) => format!("lends after {} ms", (at - now).as_millis()),
+                None => "lends to nobody".to_owned(),
+            }),
             ["waited"] => out.push(format!(
                 "waited {} of {}",
                 waited.as_secs(),
@@ -317,6 +336,38 @@ fn the_platform_has_a_worker_of_its_own() {
          take
          free 2",
         "Any x/1(changed) x/2(changed) Platform - platform/1(changed) None Any Any x/3(changed) Platform",
+    );
+}
+
+#[test]
+fn a_long_run_lends_its_worker_to_a_tenant_without_one() {
+    check(
+        "wake x/1 changed
+         wake x/2 changed
+         wake x/3 changed
+         lends
+         take
+         take
+         lends
+         free 2
+         pass 1
+         free 2
+         lend
+         wake y/1 changed
+         wake y/2 changed
+         lends
+         lend
+         lend
+         free 2
+         lend
+         wake z/1 changed
+         lend
+         free 2
+         end y/1 done
+         free 2
+         lends",
+        "lends to nobody x/1(changed) x/2(changed) lends after 20 ms Platform Platform+Lent - lends to nobody \
+         y/1(changed) - Platform+Lent - z/1(changed) Platform Platform+Lent lends after 20 ms",
     );
 }
 
@@ -905,10 +956,11 @@ async fn a_run_gets_the_waiting_time_of_its_key() {
     for key in ["x/1", "x/2", "y/1"] {
         queue.wake(key.to_owned(), Reason::Changed);
     }
-    for expected in ["x/1 0", "y/1 3", "x/2 6"] {
+    // y has a lent worker
+    for expected in ["x/1 0", "y/1 0", "x/2 3"] {
         assert_eq!(runs.recv().await.unwrap(), expected);
     }
-    assert_eq!(queue.counts().waited, Duration::from_secs(9));
+    assert_eq!(queue.counts().waited.as_secs(), 3);
     stop.cancel();
     running.await.unwrap();
 }
