@@ -449,7 +449,7 @@ async fn begin(
     }
 }
 
-/// What a status says of an action that begins.
+/// Notes the beginning of an action in a status.
 fn attempted(draft: &mut Draft, action: Action) {
     match action {
         Action::Install => {

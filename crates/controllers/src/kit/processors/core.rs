@@ -39,8 +39,7 @@ pub(super) struct Schedule {
     ledger: Ledger,
     jobs: HashMap<JobId, Job>,
     queues: HashMap<Tenant, Queues>,
-    /// The tenants whose jobs of late were longer than [`QUICK`]: the longest, halved with each job since.
-    long: HashMap<Tenant, Duration>,
+    long: LongJobs,
     // jobs on processors
     quick: usize,
     normal: usize,
@@ -103,6 +102,31 @@ struct Queues {
     slow_jobs: usize,
 }
 
+/// The tenants whose jobs of late were longer than [`QUICK`]: the longest, halved with each job since.
+#[derive(Debug, Default)]
+struct LongJobs(HashMap<Tenant, Duration>);
+
+impl LongJobs {
+    fn are_of(&self, tenant: &Tenant) -> bool {
+        self.0.contains_key(tenant)
+    }
+
+    fn note(&mut self, tenant: Tenant, used: Duration) {
+        let before = self.0.get(&tenant).copied().unwrap_or_default();
+        let longest = used.max(before / 2);
+        if longest <= QUICK {
+            self.0.remove(&tenant);
+            return;
+        }
+        self.0.insert(tenant, longest);
+        if self.0.len() > LONG_MAX {
+            let shortest = self.0.iter().min_by_key(|(_, used)| **used);
+            let shortest = shortest.map(|(tenant, _)| tenant.clone());
+            shortest.map(|tenant| self.0.remove(&tenant));
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 enum Which {
     New,
@@ -158,7 +182,7 @@ impl Schedule {
             ledger: Ledger::default(),
             jobs: HashMap::new(),
             queues: HashMap::new(),
-            long: HashMap::new(),
+            long: LongJobs::default(),
             quick: 0,
             normal: 0,
             platform: 0,
@@ -227,7 +251,7 @@ impl Schedule {
         let is_alone = self.ledger.present() == 1;
         self.ledger.waiting().find_map(|tenant| {
             let queues = self.queues.get(tenant)?;
-            if lane == Lane::Quick && self.long.contains_key(tenant) {
+            if lane == Lane::Quick && self.long.are_of(tenant) {
                 return None;
             }
             let slow_max = match is_alone || queues.is_platform {
@@ -360,25 +384,9 @@ impl Schedule {
         self.charge(job, cost);
         if let Some(of) = self.jobs.get(&job) {
             let (tenant, used) = (of.tenant.clone(), of.used);
-            self.remember(tenant, used);
+            self.long.note(tenant, used);
         }
         self.remove(job);
-    }
-
-    /// Remembers how long the jobs of a tenant are.
-    fn remember(&mut self, tenant: Tenant, used: Duration) {
-        let before = self.long.get(&tenant).copied().unwrap_or_default();
-        let longest = used.max(before / 2);
-        if longest <= QUICK {
-            self.long.remove(&tenant);
-            return;
-        }
-        self.long.insert(tenant, longest);
-        if self.long.len() > LONG_MAX {
-            let shortest = self.long.iter().min_by_key(|(_, used)| **used);
-            let shortest = shortest.map(|(tenant, _)| tenant.clone());
-            shortest.map(|tenant| self.long.remove(&tenant));
-        }
     }
 
     /// Whether it has a quick place.
@@ -483,7 +491,7 @@ impl Schedule {
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.long.len()
+        self.long.0.len()
     }
 
     #[cfg(test)]
