@@ -500,15 +500,7 @@ async fn conclude(
             _ => try_again(run, declared, draft, Again::Soon, notices),
         });
     }
-    match result {
-        // the record has it, and the next round says more
-        Ok(()) => {
-            run.hold_status(draft.status);
-            notice.into_iter().for_each(|notice| run.emit(notice));
-        }
-        // it counts a failure
-        Err(_) => write(run, draft, notice).await?,
-    }
+    write(run, draft, notice).await?;
     Ok(Acted::Again)
 }
 
