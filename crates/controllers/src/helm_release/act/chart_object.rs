@@ -76,7 +76,7 @@ pub(super) async fn apply(
     }
     let (namespace, name) = (&declared.source.namespace, &declared.source.name);
     draft.status.helm_chart = Some(format!("{namespace}/{name}"));
-    // a crash leaves the chart unnamed before as after this line: it is applied again then
+    // after a crash it is applied again; if the HelmRelease is deleted before that, it stays
     run.hold_status(draft.status);
     Ok(Acted::Again)
 }

@@ -45,8 +45,8 @@ use crate::targets::target::Access;
 
 /// The message of a release that does not run an action yet.
 const PREREQUISITES: &str = "Fulfilling prerequisites";
-/// A preparation of this time ends before its status is written.
-const QUIET: Duration = Duration::from_secs(1);
+/// If a preparation takes longer, its status is written meanwhile.
+const STATUS_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Upstream's text around an error that only a change of the spec can fix.
 const TERMINAL: &str = "Reconciliation failed terminally due to configuration error";
 
@@ -189,8 +189,8 @@ async fn step(
                 return Ok(Acted::Unreported(Next::Backoff));
             };
             tracing::info!(release = %declared.key, action = action.name(), reason = plan.reason, "begins an action");
-            // an operation that is resumed neither counts failures nor answers requests
-            let may_be_lost = matches!(action, Action::Install | Action::Upgrade) && !plan.forced;
+            // a resume makes this status again, from the record; but not what counts failures or answers requests
+            let can_be_restored = matches!(action, Action::Install | Action::Upgrade) && !plan.forced;
             match action {
                 Action::Unlock => outcome::unlock(cx, run, declared, draft, &access).await,
                 Action::CorrectDrift => {
@@ -198,11 +198,11 @@ async fn step(
                     drift::correct(cx, run, declared, seen, draft, &access).await
                 }
                 action => {
-                    attempted(&mut draft, action);
+                    note_attempt(&mut draft, action);
                     if !declared.deleting {
                         draft.running(declared, action);
                     }
-                    match may_be_lost {
+                    match can_be_restored {
                         true => run.hold_status(draft.status),
                         false => run.write_status(draft.status).await?,
                     }
@@ -414,16 +414,23 @@ async fn begin(
     let held = run.held_status();
     let (prepared, written) = {
         let mut preparing = Box::pin(prepare::prepare(cx, run, declared, action, access));
-        match timeout(QUIET, &mut preparing).await {
+        match timeout(STATUS_DELAY_MAX, &mut preparing).await {
             Ok(prepared) => (prepared, None),
             Err(_elapsed) => {
-                let written = held.write().await?;
-                (preparing.await, Some(written))
+                let (prepared, written) = tokio::join!(preparing, held.write());
+                (prepared, Some(written))
             }
         }
     };
-    if let Some(written) = written {
-        run.was_written(written);
+    match written {
+        Some(Ok(object)) => run.was_written(object),
+        Some(Err(stop)) => {
+            // it may have stored one
+            run.memory.records = None;
+            run.memory.this_run = ThisRun::default();
+            return Err(stop);
+        }
+        None => {}
     }
     match prepared {
         Ok(Prepared::Waits(again)) => Ok(Acted::Unreported(Next::Pause(again, Reason::Deferred))),
@@ -450,7 +457,7 @@ async fn begin(
 }
 
 /// Notes the beginning of an action in a status.
-fn attempted(draft: &mut Draft, action: Action) {
+fn note_attempt(draft: &mut Draft, action: Action) {
     match action {
         Action::Install => {
             draft.status.last_attempted_release_action = Some(ReleaseAction::Install);
@@ -517,7 +524,7 @@ async fn resume(
         return Ok(Acted::Unreported(Next::Backoff));
     };
     // the status of its begin may be lost
-    attempted(&mut draft, basis.action);
+    note_attempt(&mut draft, basis.action);
     draft.running(declared, basis.action);
     run.write_status(draft.status).await?;
     // its CRDs are part of the inventory

@@ -315,7 +315,7 @@ fn about_release(declared: &Declared, seen: &Seen) -> Plan {
     {
         let reason = format!("the {} was interrupted", interrupted.action.name());
         return Plan {
-            // unless the operation began with it
+            // none, if the status of its begin was written
             reset,
             ..plan(Step::Resume(interrupted.clone()), reason)
         };

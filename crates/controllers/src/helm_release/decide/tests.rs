@@ -274,9 +274,15 @@ fn an_interrupted_operation_of_the_same_inputs_is_resumed() {
         interrupted: Some(basis.clone()),
         ..last(2, "pending-upgrade")
     });
-    let plan = decide(&declared(none(), none()), &seen(status(none()), storage));
-    assert_eq!(plan.step, Step::Resume(basis));
+    let plan = decide(&declared(none(), none()), &seen(status(none()), storage.clone()));
+    assert_eq!(plan.step, Step::Resume(basis.clone()));
     assert_eq!(plan.reason, "the upgrade was interrupted");
+    assert_eq!(plan.reset, None);
+    // the status of its begin was lost
+    let lost = status(json!({ "lastAttemptedGeneration": 2 }));
+    let plan = decide(&declared(none(), none()), &seen(lost, storage));
+    assert_eq!(plan.step, Step::Resume(basis));
+    assert_eq!(plan.reset, Some("generation differs from last attempt"));
 }
 
 #[test]
