@@ -40,8 +40,14 @@ struct Run {
 }
 
 impl Run {
-    fn has_worker_of(&self, tenant: &Tenant) -> bool {
-        matches!(self.worker, Worker::Held { .. }) && self.tenant == *tenant
+    /// When it lends its worker. A lent one is lent once.
+    fn lends_from(&self) -> Option<Instant> {
+        match self.worker {
+            Worker::Held {
+                from, is_lent: false, ..
+            } => Some(from + LENDS_AFTER),
+            Worker::Held { .. } | Worker::None | Worker::Wanted(_) => None,
+        }
     }
 }
 
@@ -51,12 +57,13 @@ enum Worker {
     Held {
         since: Instant,
         from: Instant,
+        is_lent: bool,
     },
     None,
     Wanted(Place),
 }
 
-/// Runs without a worker.
+/// Runs by tenant: those without a worker for a reason, or those with one.
 #[derive(Debug, Default)]
 pub(super) struct Away {
     runs: HashMap<Tenant, usize>,
@@ -66,6 +73,12 @@ pub(super) struct Away {
 impl Away {
     fn of(&self, tenant: &Tenant) -> usize {
         self.runs.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Of the platform's namespaces.
+    fn platform(&self, tenants: &Tenants) -> usize {
+        let of = self.runs.iter().filter(|(tenant, _)| tenants.is_platform(tenant));
+        of.map(|(_, runs)| runs).sum()
     }
 
     pub(super) fn add(&mut self, tenant: &Tenant) {
@@ -84,7 +97,7 @@ impl Away {
     }
 }
 
-/// Whose tenant may have a worker.
+/// The tenants that may take a worker now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Free {
     Any,
@@ -146,8 +159,10 @@ pub(super) struct Core<K> {
     timers: BTreeMap<(Instant, u64), K>,
     tickets: u64,
     runs: HashMap<u64, Run>,
-    /// Held workers, and those of the platform.
-    at_work: (usize, usize),
+    /// Runs with a worker.
+    at_work: Away,
+    /// Those of them with a lent one.
+    lent: usize,
     away: Away,
     computing: Away,
     tenants: Tenants,
@@ -164,7 +179,8 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             timers: BTreeMap::new(),
             tickets: 0,
             runs: HashMap::new(),
-            at_work: (0, 0),
+            at_work: Away::default(),
+            lent: 0,
             away: Away::default(),
             computing: Away::default(),
             tenants,
@@ -243,26 +259,27 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Of this many and the platform's. As many again are lent while there are long runs.
+    /// Of this many and the platform's. As many again are lent while there are long runs; a lent worker is nobody
+    /// else's afterwards, so the first in the line gets the next one that is free.
     pub(super) fn free(&self, workers: usize, now: Instant) -> Free {
-        let (all, platform) = self.at_work;
-        let at_work = all - platform.min(1);
-        if at_work < workers {
+        let platform = self.at_work.platform(&self.tenants);
+        if self.at_work.all - self.lent - platform.min(1) < workers {
             return Free::Any;
         }
-        let lends = |run: &&Run| matches!(run.worker, Worker::Held { from, .. } if now >= from + LENDS_AFTER);
+        let lends = |run: &&Run| run.lends_from().is_some_and(|from| now >= from);
         Free::Some {
             platform: platform == 0 && self.tenants.have_platform(),
-            lent: at_work < 2 * workers && self.runs.values().filter(lends).count() > at_work - workers,
+            lent: self.lent < workers && self.runs.values().filter(lends).count() > self.lent,
         }
     }
 
     /// When a run lends its worker next; none if nobody waits for one.
     pub(super) fn next_lent(&self, now: Instant) -> Option<Instant> {
-        let lends = self.runs.values().filter_map(|run| match run.worker {
-            Worker::Held { from, .. } => Some(from + LENDS_AFTER).filter(|at| *at > now),
-            Worker::None | Worker::Wanted(_) => None,
-        });
+        let lends = self
+            .runs
+            .values()
+            .filter_map(Run::lends_from)
+            .filter(|at| *at > now);
         (!self.line.is_empty()).then(|| lends.min()).flatten()
     }
 
@@ -270,7 +287,7 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
     /// when the next one is.
     pub(super) fn take(&mut self, free: Free, now: Instant) -> Option<Taken<K>> {
         self.charge_runs(now);
-        let (away, computing, runs) = (&self.away, &self.computing, &self.runs);
+        let (away, computing, at_work) = (&self.away, &self.computing, &self.at_work);
         let computing_max = match computing.all < COMPUTING_MAX {
             true => AWAY_MAX,
             false => COMPUTING_MIN,
@@ -280,17 +297,22 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             let is_free = match free {
                 Free::Any => true,
                 Free::Some { platform, lent } => {
-                    platform && self.tenants.is_platform(tenant)
-                        || lent && !runs.values().any(|run| run.has_worker_of(tenant))
+                    platform && self.tenants.is_platform(tenant) || lent && at_work.of(tenant) == 0
                 }
             };
             is_free && (begins || class == Class::Begun)
         };
         let (tenant, item, others_now) = self.line.pop(may)?;
-        self.count_worker(&tenant, 1);
+        let is_lent = match free {
+            Free::Any => false,
+            Free::Some { platform, .. } => !(platform && self.tenants.is_platform(&tenant)),
+        };
+        self.at_work.add(&tenant);
+        self.lent += usize::from(is_lent);
         let worker = Worker::Held {
             since: now,
             from: now,
+            is_lent,
         };
         let key = match item {
             Queued::Run(run) => {
@@ -408,8 +430,9 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
         let Some(of) = self.runs.get_mut(&run) else { return };
         let tenant = of.tenant.clone();
         match std::mem::replace(&mut of.worker, Worker::None) {
-            Worker::Held { since, .. } => {
-                self.count_worker(&tenant, -1);
+            Worker::Held { since, is_lent, .. } => {
+                self.at_work.remove(&tenant);
+                self.lent -= usize::from(is_lent);
                 let held = now.saturating_duration_since(since);
                 self.line.ledger.charge(&tenant, held);
                 self.line.ledger.leave(&tenant);
@@ -426,10 +449,11 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
             of.worker = Worker::Held {
                 since: now,
                 from: now,
+                is_lent: false,
             };
             let tenant = of.tenant.clone();
             self.line.ledger.enter(&tenant);
-            self.count_worker(&tenant, 1);
+            self.at_work.add(&tenant);
         }
     }
 
@@ -458,14 +482,6 @@ impl<K: Namespaced + Clone + Eq + Hash> Core<K> {
                     *since = now;
                 }
             }
-        }
-    }
-
-    fn count_worker(&mut self, tenant: &Tenant, more: isize) {
-        let (all, platform) = &mut self.at_work;
-        *all = all.saturating_add_signed(more);
-        if self.tenants.is_platform(tenant) {
-            *platform = platform.saturating_add_signed(more);
         }
     }
 

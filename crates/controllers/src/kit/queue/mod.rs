@@ -9,7 +9,7 @@
 //! - a run that waits for a host outside the cluster has no worker meanwhile ([`without_worker`]), nor
 //!   one that waits long for a processor;
 //! - the platform has a worker that no other tenant can take;
-//! - a run that lasts lends its worker to a tenant that has none: a queue full of long runs delays nobody's first.
+//! - a run that lasts lends its worker to a tenant that has none: long runs do not delay a tenant's first run.
 //!
 //! `core` and `line` have the rules, without time or tasks. This file adds a clock and workers.
 

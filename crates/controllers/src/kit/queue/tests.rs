@@ -367,7 +367,28 @@ fn a_long_run_lends_its_worker_to_a_tenant_without_one() {
          free 2
          lends",
         "lends to nobody x/1(changed) x/2(changed) lends after 20 ms Platform Platform+Lent - lends to nobody \
-         y/1(changed) - Platform+Lent - z/1(changed) Platform Platform+Lent lends after 20 ms",
+         y/1(changed) - Platform+Lent - z/1(changed) Platform Platform+Lent lends to nobody",
+    );
+}
+
+#[test]
+fn lent_workers_do_not_keep_the_next_free_one_from_the_first_in_line() {
+    // a lent worker lends nothing, and a worker that ends is free beside the lent ones
+    check(
+        "wake x/1 changed
+         take
+         pass 1
+         wake y/1 changed
+         free 1
+         lend
+         pass 1
+         wake x/2 changed
+         wake z/1 changed
+         free 1
+         end x/1 done
+         free 1
+         take",
+        "x/1(changed) Platform+Lent y/1(changed) Platform Any z/1(changed)",
     );
 }
 
