@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Maximum time of one build, fetch or download, also if a spec allows more; it does not limit the wait for readiness.
     #[arg(long, help_heading = RECONCILIATION, value_name = "DURATION", default_value = "10m", value_parser = positive)]
     pub(crate) timeout_max: Duration,
-    /// Maximum number of objects of each kind to reconcile at once; for GitRepositories, at least 64. Tenants with none in progress may have as many again.
+    /// Maximum number of objects of each kind to reconcile at once; for GitRepositories, at least 64. Tenants that have no object in progress share as many additional places.
     #[arg(long, help_heading = RECONCILIATION, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrent: u16,
     /// Number of times to retry a failed download of an artifact.

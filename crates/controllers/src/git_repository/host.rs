@@ -9,6 +9,7 @@ use equate_git::Kind;
 use super::Context;
 use super::declared::Declared;
 use super::failure::{CHECKOUT, Failure};
+use crate::kit::processors::JobError;
 use crate::kit::queue::without_worker;
 use crate::kit::time_limit::TimeLimit;
 
@@ -33,11 +34,14 @@ impl Context {
         declared: &Arc<Declared>,
         session: impl FnOnce() -> (Result<T, Failure>, Option<Outcome>) + Send + 'static,
     ) -> Result<T, Failure> {
-        let broken = || Failure::broken(Reason::GitOperationFailed, &declared.key);
+        let broken = |error: JobError| {
+            tracing::error!(key = %declared.key, %error, "a git session broke");
+            Failure::broken(Reason::GitOperationFailed, &declared.key)
+        };
         let host = equate_git::host(&declared.url);
         let Some(host) = host.filter(|_| self.git.substitute(&declared.url).is_none()) else {
             let done = self.processors.beside(session).await;
-            return done.map_or_else(|_| Err(broken()), |(done, _)| done);
+            return done.map_or_else(|error| Err(broken(error)), |(done, _)| done);
         };
         let namespace = &declared.key.namespace;
         without_worker(async {
@@ -54,7 +58,7 @@ impl Context {
                 }
                 done
             });
-            done.await.unwrap_or_else(|_| Err(broken()))
+            done.await.unwrap_or_else(|error| Err(broken(error)))
         })
         .await
     }

@@ -5,8 +5,9 @@
 //!   jobs take turns of [`SLOW_TURN`].
 //! - A tenant with [`SLOW_MAX`] slow jobs begins no others: paused jobs keep their memory. The platform, and
 //!   a tenant without others, may have one for each processor.
-//! - A new job begins at once, beside those on the processors, if its tenant has no other begun job and its jobs of
-//!   late were short: it has a quick place, of which there are a few. After [`QUICK`] it waits for a processor.
+//! - A new job begins at once, beside those on the processors, if its tenant has no other begun job, has used no more
+//!   than the others, and its jobs of late were short: it has a quick place, of which there are a few. After [`QUICK`]
+//!   it waits for a processor.
 //! - One more processor is for the platform alone; a slow job of the platform may stay there.
 //! - All jobs but the platform's together hold at most `held_max` bytes, and one large job more: the solo
 //!   job, which goes on until it ends. If they hold more, the tenant with the most use gives up its largest
@@ -107,22 +108,24 @@ struct Queues {
 struct LongJobs(HashMap<Tenant, Duration>);
 
 impl LongJobs {
-    fn are_of(&self, tenant: &Tenant) -> bool {
+    fn contains(&self, tenant: &Tenant) -> bool {
         self.0.contains_key(tenant)
     }
 
     fn note(&mut self, tenant: Tenant, used: Duration) {
-        let before = self.0.get(&tenant).copied().unwrap_or_default();
+        // one that is not remembered had short jobs
+        let before = self.0.get(&tenant).copied().unwrap_or(Duration::ZERO);
         let longest = used.max(before / 2);
         if longest <= QUICK {
             self.0.remove(&tenant);
             return;
         }
         self.0.insert(tenant, longest);
-        if self.0.len() > LONG_MAX {
-            let shortest = self.0.iter().min_by_key(|(_, used)| **used);
-            let shortest = shortest.map(|(tenant, _)| tenant.clone());
-            shortest.map(|tenant| self.0.remove(&tenant));
+        let shortest = self.0.iter().min_by_key(|(_, used)| **used);
+        if let Some(shortest) = shortest.map(|(tenant, _)| tenant.clone())
+            && self.0.len() > LONG_MAX
+        {
+            self.0.remove(&shortest);
         }
     }
 }
@@ -151,7 +154,7 @@ impl Queues {
     }
 
     /// Whether no job has begun.
-    fn are_rested(&self) -> bool {
+    fn have_none_begun(&self) -> bool {
         self.jobs == self.new.len() + self.solo.len()
     }
 
@@ -165,7 +168,7 @@ impl Queues {
         };
         let slow = || (!self.slow.is_empty()).then_some(Which::Slow);
         match lane {
-            Lane::Quick => (self.are_rested() && !self.new.is_empty()).then_some(Which::New),
+            Lane::Quick => (self.have_none_begun() && !self.new.is_empty()).then_some(Which::New),
             Lane::Normal => quick(),
             Lane::Platform if self.is_platform => quick().or_else(slow),
             Lane::Platform => None,
@@ -251,7 +254,7 @@ impl Schedule {
         let is_alone = self.ledger.present() == 1;
         self.ledger.waiting().find_map(|tenant| {
             let queues = self.queues.get(tenant)?;
-            if lane == Lane::Quick && self.long.are_of(tenant) {
+            if lane == Lane::Quick && !self.may_be_quick(tenant) {
                 return None;
             }
             let slow_max = match is_alone || queues.is_platform {
@@ -260,6 +263,11 @@ impl Schedule {
             };
             Some((tenant.clone(), queues.next(lane, slow_max, self.solo.is_none())?))
         })
+    }
+
+    fn may_be_quick(&self, tenant: &Tenant) -> bool {
+        let share = self.ledger.floor() + QUANTUM;
+        self.ledger.used(tenant) <= share && !self.long.contains(tenant)
     }
 
     fn has_room(&self, lane: Lane) -> bool {
@@ -506,7 +514,8 @@ impl Schedule {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        let counted = self.held + self.solos + usize::from(self.solo.is_some());
+        let lanes = self.quick + self.normal + self.platform + self.slow;
+        let counted = self.held + self.solos + usize::from(self.solo.is_some()) + lanes;
         self.jobs.is_empty() && self.queues.is_empty() && self.ledger.is_empty() && counted == 0
     }
 }

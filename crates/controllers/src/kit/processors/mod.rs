@@ -129,16 +129,28 @@ struct OwnThread {
 }
 
 impl OwnThread {
-    fn set(&self, id: Option<ThreadId>) {
-        *self.id() = id;
+    /// The work begins on this thread.
+    fn begin(&self, id: Option<ThreadId>) {
+        let mut own = self.id();
+        *own = id;
+        let nice = self.nice.load(Ordering::Relaxed);
+        if let Some(id) = *own
+            && nice > 0
+        {
+            set_priority(id, nice);
+        }
     }
 
-    /// Lowers its priority, unless it is as low.
+    fn end(&self) {
+        *self.id() = None;
+    }
+
+    /// Lowers its priority, unless it is as low; when it begins, if it has not.
     fn lower(&self, nice: i32) {
         // locked meanwhile
         let id = self.id();
-        if let Some(id) = *id
-            && self.nice.fetch_max(nice, Ordering::Relaxed) < nice
+        if self.nice.fetch_max(nice, Ordering::Relaxed) < nice
+            && let Some(id) = *id
         {
             set_priority(id, nice);
         }
@@ -146,6 +158,15 @@ impl OwnThread {
 
     fn id(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Lowers a thread on drop.
+struct GivesWay(Arc<OwnThread>);
+
+impl Drop for GivesWay {
+    fn drop(&mut self) {
+        self.0.lower(SHARED_PRIORITY);
     }
 }
 
@@ -330,17 +351,19 @@ impl Processors {
         let thread = Arc::new(OwnThread::default());
         let (own, threads) = (Arc::clone(&thread), self.0.threads.clone());
         let work = move || {
-            own.set(threads.this());
+            own.begin(threads.this());
             let result = catch_unwind(AssertUnwindSafe(work));
-            own.set(None);
+            own.end();
             ended.send(result.map_err(|payload| panicked(&*payload))).ok();
         };
         let started = self.0.threads.start(Box::new(work));
         started.map_err(|_| JobError::NoThread)?;
+        // also if nobody waits any more
+        let lowered = GivesWay(thread);
         tokio::select! {
             biased;
             result = &mut done => return result.unwrap_or(Err(JobError::NoThread)),
-            () = sleep(LASTING) => thread.lower(SHARED_PRIORITY),
+            () = sleep(LASTING) => drop(lowered),
         }
         done.await.unwrap_or(Err(JobError::NoThread))
     }
@@ -368,13 +391,13 @@ impl Processors {
                 shared, gate, job, ..
             } = own;
             gate.begin((shared.clock)());
-            gate.thread.set(shared.threads.this());
+            gate.thread.begin(shared.threads.this());
             if !pauses {
                 let nice = nice(&shared.state().core, job);
                 gate.thread.lower(nice);
             }
             let result = catch_unwind(AssertUnwindSafe(work));
-            gate.thread.set(None);
+            gate.thread.end();
             let cost = gate.cost((shared.clock)(), Duration::ZERO).unwrap_or_default();
             shared.finish(job, cost);
             ended.send(result.map_err(|payload| panicked(&*payload))).ok();
@@ -486,6 +509,7 @@ impl Shared {
         drop(state);
         drop(work);
         if let Some(gate) = gate {
+            gate.thread.lower(SHARED_PRIORITY);
             gate.set(true);
         }
         self.go_on(turns);

@@ -338,6 +338,16 @@ fn a_tenant_of_long_jobs_has_no_quick_place_for_a_while() {
 }
 
 #[test]
+fn a_tenant_that_used_more_than_the_others_has_no_quick_place() {
+    let mut script = String::from("job a/1\n");
+    for number in 1..=6 {
+        script += &format!("job b/{number}\nuse b/{number} 9\nend b/{number}\n");
+    }
+    script += "job b/7\njob c/1\nlane c/1";
+    check_quick(1, &script, "a/1, b/1, b/2, b/3, b/4, b/5, b/6, c/1, quick");
+}
+
+#[test]
 fn only_some_tenants_of_long_jobs_are_remembered() {
     let mut core = Schedule::new(1, 1, HELD_MAX_OF_TESTS);
     for number in 0..2_000 {
@@ -668,6 +678,30 @@ async fn a_panic_is_returned_and_frees_the_processor() {
     let error = broken.done().await.unwrap_err();
     assert_eq!(error.to_string(), "the work panicked with message \"on purpose\"");
     assert_eq!(processors.run("a", || 1).done().await, Ok(1));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_is_lowered_before_it_begins_begins_lower() {
+    let nice = || rustix::process::getpriority_process(this_thread()).unwrap();
+    let before = nice();
+    // priorities may not be raised again: on a thread of its own
+    let (own, thread) = (Arc::new(OwnThread::default()), Arc::new(OwnThread::default()));
+    own.lower(before + 1);
+    let begun = std::thread::spawn(move || {
+        own.begin(this_thread());
+        let first = nice();
+        own.lower(before + 1);
+        own.lower(before + 3);
+        own.lower(before + 2);
+        let second = nice();
+        own.end();
+        own.lower(before + 5);
+        (first, second, nice())
+    });
+    assert_eq!(begun.join().unwrap(), (before + 1, before + 3, before + 3));
+    drop(GivesWay(Arc::clone(&thread)));
+    assert_eq!(thread.nice.load(Ordering::Relaxed), SHARED_PRIORITY);
 }
 
 #[tokio::test]

@@ -140,7 +140,8 @@ impl Ledger {
         self.present.len()
     }
 
-    fn floor(&self) -> Duration {
+    /// The least use of those present.
+    pub(in crate::kit) fn floor(&self) -> Duration {
         self.present.first().map_or(Duration::ZERO, |(used, _)| *used)
     }
 
