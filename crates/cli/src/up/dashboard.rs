@@ -253,8 +253,31 @@ fn called(known: &Known<'_>, id: &ObjectId) -> String {
     id.to_string()
 }
 
+/// The row of an object that no controller reconciles or no schema describes: nothing says whether it works.
+fn unjudged_row(known: &Known<'_>, id: &ObjectId, created: Option<Timestamp>) -> Option<Row> {
+    let kind = (id.group.to_string(), id.kind.to_string());
+    let detail = if lacks_controller(known, id) {
+        "unsupported"
+    } else if known.facts.defined.schemaless.contains(&kind) {
+        "no schema"
+    } else {
+        return None;
+    };
+    Some(Row {
+        id: Some(id.clone()),
+        state: State::Idle,
+        name: id.to_string(),
+        detail: detail.into(),
+        age: age(created, known.now),
+        message: String::new(),
+    })
+}
+
 /// An object of a HelmRelease, which watches its objects only while it waits for them or looks for drift.
 fn released_row(known: &Known<'_>, id: &ObjectId, release: &dyn Listed) -> Row {
+    if let Some(row) = unjudged_row(known, id, None) {
+        return row;
+    }
     let (conditions, observed_generation) = release.observed();
     let meta = release.metadata();
     let (state, _) = state_and_message(meta, release.is_suspended(), conditions, observed_generation);
@@ -283,26 +306,9 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
             message: String::new(),
         };
     };
-    if lacks_controller(known, id) {
-        return Row {
-            id: Some(id.clone()),
-            state: State::Idle,
-            name: id.to_string(),
-            detail: "unsupported".into(),
-            age: age(observed.created, known.now),
-            message: String::new(),
-        };
-    }
-    let schemaless = &known.facts.defined.schemaless;
-    if schemaless.contains(&(id.group.to_string(), id.kind.to_string())) && !observed.deleting {
-        return Row {
-            id: Some(id.clone()),
-            state: State::Idle,
-            name: id.to_string(),
-            detail: "no schema".into(),
-            age: age(observed.created, known.now),
-            message: String::new(),
-        };
+    let unjudged = unjudged_row(known, id, observed.created);
+    if let Some(row) = unjudged.filter(|_| !observed.deleting) {
+        return row;
     }
     let state = match observed.health.status {
         _ if observed.deleting => State::Waiting,
@@ -413,6 +419,8 @@ fn age(since: Option<Timestamp>, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::up::definitions::Defined;
+    use equate_api::helm::HelmRelease;
     use equate_api::kustomize::Kustomization;
     use equate_controllers::kustomization::reasons::Failure;
     use serde_json::json;
@@ -465,6 +473,58 @@ mod tests {
         let root = ready("root", &["apps"]);
         check(&[Arc::clone(&root)], &["Kustomization/apps not found"]);
         check(&[root, ready("apps", &[])], &[]);
+    }
+
+    #[test]
+    fn object_of_a_release_that_nothing_judges_says_so_without_a_watch() {
+        let release = json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2",
+            "kind": "HelmRelease",
+            "metadata": { "name": "web", "namespace": "default", "generation": 1 },
+            "spec": { "interval": "1m" },
+            "status": {
+                "observedGeneration": 1,
+                "conditions": [{ "type": "Ready", "status": "True", "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+                "inventory": { "entries": [
+                    { "id": "default_web_x.org_Route", "v": "v1" },
+                    { "id": "default_web__ConfigMap", "v": "v1" },
+                ] },
+            },
+        });
+        let release: Arc<dyn Listed> = Arc::new(serde_json::from_value::<HelmRelease>(release).unwrap());
+        let controllers = equate_controllers::all();
+        let kinds = Kinds::of(controllers.iter());
+        let objects = |about: &About| match about.kind {
+            "HelmRelease" => vec![Arc::clone(&release)],
+            _ => Vec::new(),
+        };
+        let reconciled: Vec<_> = controllers.iter().map(|about| (about, objects(about))).collect();
+        let defined = Defined {
+            schemaless: [("x.org".to_owned(), "Route".to_owned())].into(),
+            ..Defined::default()
+        };
+        let drawn = dashboard(Known {
+            title: String::new(),
+            hints: Vec::new(),
+            kinds: &kinds,
+            reconciled: &reconciled,
+            observed: &|_| None,
+            kept: &[],
+            facts: &Facts {
+                defined,
+                ..Facts::default()
+            },
+            now: Timestamp::UNIX_EPOCH,
+        });
+        let rows = drawn.groups.last().unwrap().rows.iter();
+        let rows: Vec<_> = rows
+            .map(|row| (row.name.as_str(), row.state, row.detail.as_str()))
+            .collect();
+        let expected = [
+            ("ConfigMap/default/web", State::Ready, APPLIED),
+            ("Route/default/web", State::Idle, "no schema"),
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]
