@@ -25,6 +25,8 @@ pub(crate) struct Memory {
     pub(crate) remote: Option<RemoteHandle>,
     /// The chart of the artifact with this digest.
     pub(crate) chart: Option<Chart>,
+    /// When this process created the HelmChart of the template.
+    pub(crate) chart_created: Option<Instant>,
     /// The chart itself, while an operation needs it.
     pub(crate) loaded: Option<Arc<equate_helm::Chart>>,
     pub(crate) values: Option<Composed>,

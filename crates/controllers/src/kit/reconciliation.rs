@@ -3,7 +3,7 @@
 //!
 //! A status is written as a patch, once per transition, never without a change. The answer goes into the
 //! mirror: the next run reads what this one wrote. A status may be held until the next one is written, at
-//! most until the end of the run: two transitions then cost one request.
+//! most until the end of the run, or of the next one: two transitions then cost one request.
 //!
 //! No status goes to an object that is known to have taken this one's name. The API server does not check
 //! that: it ignores the uid in a patch of a custom resource's status.
@@ -35,6 +35,8 @@ pub(super) struct Remembered<M, S> {
     pub(super) uid: Option<String>,
     pub(super) memory: M,
     pub(super) unwritten: Option<Unwritten<S>>,
+    /// The status that the next run holds.
+    pub(super) postponed: Option<S>,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,7 @@ impl<M: Default, S> Remembered<M, S> {
             uid: object.meta().uid.clone(),
             memory: M::default(),
             unwritten: None,
+            postponed: None,
         }
     }
 }
@@ -103,6 +106,8 @@ pub struct Reconciliation<'a, C: Controller> {
     unwritten: Option<Unwritten<StatusOf<C>>>,
     /// The next status that is written is made from it.
     held: Option<StatusOf<C>>,
+    /// Whether the end of the run leaves the held status to the next one.
+    postponed: bool,
     kit: &'a Kit,
     mirror: &'a Mirror<C::Object>,
 }
@@ -120,6 +125,7 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             uid: _,
             memory,
             unwritten,
+            postponed,
         } = remembered;
         Self {
             memory,
@@ -129,7 +135,8 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             request: open_request(&*object),
             object,
             unwritten,
-            held: None,
+            held: postponed,
+            postponed: false,
             kit,
             mirror,
         }
@@ -137,8 +144,12 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
 
     pub(super) fn into_remembered(self) -> Remembered<C::Memory, StatusOf<C>> {
         let meta = self.object.meta();
+        let (postponed, held) = match self.postponed {
+            true => (self.held, None),
+            false => (None, self.held),
+        };
         // the run ended before it could be written
-        let held = self.held.map(|status| Unwritten {
+        let held = held.map(|status| Unwritten {
             generation: meta.generation,
             status,
             notices: Vec::new(),
@@ -147,6 +158,7 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             uid: meta.uid.clone(),
             memory: self.memory,
             unwritten: self.unwritten.or(held),
+            postponed,
         }
     }
 
@@ -188,11 +200,18 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     /// on it before.
     pub fn hold_status(&mut self, after: StatusOf<C>) {
         self.held = Some(after);
+        self.postponed = false;
     }
 
-    /// Writes the held status.
+    /// The same, but the next run holds it on, if this one ends with it. A crash loses it.
+    pub(crate) fn postpone_status(&mut self, after: StatusOf<C>) {
+        self.held = Some(after);
+        self.postponed = true;
+    }
+
+    /// Writes the held status, unless the next run does.
     pub(super) async fn write_held(&mut self) -> Result<(), Stop> {
-        match self.held.take() {
+        match self.held.take_if(|_| !self.postponed) {
             Some(held) => self.write_status(held).await,
             None => Ok(()),
         }

@@ -12,7 +12,7 @@ use equate_testkit::eventually::eventually;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Secret};
 use kube::CustomResourceExt as _;
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::session::{DEADLINE, Options, Session};
@@ -248,6 +248,52 @@ async fn a_chart_is_installed_upgraded_and_removed() {
     assert!(records(&session, "app").await.is_empty());
     let chart: Option<HelmChart> = session.get("@home", &format!("{home}-app")).await;
     assert!(chart.is_none_or(|chart| chart.metadata.deletion_timestamp.is_some()));
+    session.end().await;
+}
+
+/// The begin, the outcome, and Ready. The status of the HelmChart does not count.
+#[tokio::test]
+async fn an_install_writes_three_statuses() {
+    let session = start(&[]).await;
+    let mut least = u64::MAX;
+    for name in ["a", "b", "c"] {
+        let before = session.stats().status_patches;
+        release(&session, name, json!({})).await;
+        ready(&session, name, "InstallSucceeded", 1).await;
+        // a second's wait for the chart or for a preparation, on a busy machine, writes one more
+        least = least.min(session.stats().status_patches - before);
+    }
+    assert_eq!(least, 3);
+    session.end().await;
+}
+
+/// A crash after the creation of the HelmChart loses the status that names it.
+#[tokio::test]
+async fn chart_that_no_status_names_is_deleted_with_its_release() {
+    let session = start(&[]).await;
+    release(&session, "app", json!({ "dependsOn": [{ "name": "absent" }] })).await;
+    until(&session, "app", "waits", |status| {
+        is(status, ConditionType::Ready, "False", "DependencyNotReady")
+    })
+    .await;
+    let name = format!("{}-app", session.home);
+    assert!(session.get::<HelmChart>("@home", &name).await.is_some());
+    let releases: Api<HelmRelease> = Api::namespaced(session.client.clone(), &session.home);
+    let lost = Patch::Merge(json!({ "status": { "helmChart": null } }));
+    releases
+        .patch_status("app", &PatchParams::default(), &lost)
+        .await
+        .unwrap();
+    session.delete::<HelmRelease>("@home", "app").await;
+    eventually("release and chart are gone", DEADLINE, async || {
+        let release = session.get::<HelmRelease>("@home", "app").await;
+        let chart = session.get::<HelmChart>("@home", &name).await;
+        match (release, chart) {
+            (None, None) => Ok(()),
+            left => Err(format!("{left:?}")),
+        }
+    })
+    .await;
     session.end().await;
 }
 

@@ -10,6 +10,7 @@ use equate_apply::id::ObjectId;
 use equate_manifest::object::Object;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::fail;
 use crate::helm_release::decide::Obstacle;
@@ -56,6 +57,9 @@ pub(super) async fn apply(
     match applied {
         Ok(Some(written)) => {
             let created = written.created;
+            if created {
+                run.memory.chart_created = Some(Instant::now());
+            }
             // the next look sees it
             if let Ok(chart) = serde_json::from_value::<HelmChart>(Value::Object(written.object.0)) {
                 if created
@@ -76,7 +80,7 @@ pub(super) async fn apply(
     }
     let (namespace, name) = (&declared.source.namespace, &declared.source.name);
     draft.status.helm_chart = Some(format!("{namespace}/{name}"));
-    // after a crash it is applied again; if the HelmRelease is deleted before that, it stays
+    // after a crash it is applied again, or found by its labels
     run.hold_status(draft.status);
     Ok(Acted::Again)
 }
@@ -116,9 +120,10 @@ pub(super) async fn delete(
     declared: &Declared,
     mut draft: Draft,
 ) -> Result<Acted<Done>, Stop> {
-    let Some(named) = draft.status.helm_chart.clone() else {
-        return Ok(Acted::Again);
-    };
+    // a crash may have lost it, see `observe`
+    let unnamed = || format!("{}/{}", declared.source.namespace, declared.source.name);
+    let is_named = draft.status.helm_chart.is_some();
+    let named = draft.status.helm_chart.clone().unwrap_or_else(unnamed);
     let Some((namespace, name)) = named.split_once('/') else {
         draft.status.helm_chart = None;
         run.write_status(draft.status).await?;
@@ -143,6 +148,9 @@ pub(super) async fn delete(
         "HelmChartDeleted",
         format!("deleted HelmChart '{named}'"),
     ));
+    if !is_named {
+        return Ok(Acted::Released);
+    }
     draft.status.helm_chart = None;
     run.memory.chart = None;
     run.memory.loaded = None;

@@ -45,7 +45,7 @@ use crate::targets::target::Access;
 
 /// The message of a release that does not run an action yet.
 const PREREQUISITES: &str = "Fulfilling prerequisites";
-/// If a preparation takes longer, its status is written meanwhile.
+/// If a preparation or a new HelmChart takes longer, the status is written meanwhile.
 const STATUS_DELAY_MAX: Duration = Duration::from_secs(1);
 /// Upstream's text around an error that only a change of the spec can fix.
 const TERMINAL: &str = "Reconciliation failed terminally due to configuration error";
@@ -148,7 +148,7 @@ async fn step(
             cx.kit.settings.dependency_retry,
             Reason::Retry,
         ))),
-        Step::Wait(obstacle) => Ok(wait(cx, run, draft, &obstacle)),
+        Step::Wait(obstacle) => Ok(wait(cx, run, declared, draft, &obstacle)),
         Step::Stall(reason, message) => Ok(stall(draft, reason, &message)),
         Step::Fail(obstacle) => Ok(fail(draft, &obstacle)),
         Step::Settle => Ok(settle(cx, run, declared, draft).await),
@@ -213,9 +213,19 @@ async fn step(
     }
 }
 
-fn wait(cx: &HelmReleases, run: &Run<'_>, mut draft: Draft, obstacle: &Obstacle) -> Acted<Done> {
+fn wait(
+    cx: &HelmReleases,
+    run: &mut Run<'_>,
+    declared: &Declared,
+    mut draft: Draft,
+    obstacle: &Obstacle,
+) -> Acted<Done> {
     draft.reconciling(Why::Progressing, PREREQUISITES);
     draft.not_ready(obstacle.reason, &obstacle.message);
+    if let Some(left) = chart_is_due(run, declared, obstacle) {
+        run.postpone_status(draft.status);
+        return Acted::Unreported(Next::Pause(left, Reason::Deadline));
+    }
     let is_news = draft.status != run.status();
     let notice = (is_news && obstacle.reason == Why::DependencyNotReady)
         .then(|| Notice::new(Severity::Normal, obstacle.reason.as_str(), &obstacle.message));
@@ -226,6 +236,13 @@ fn wait(cx: &HelmReleases, run: &Run<'_>, mut draft: Draft, obstacle: &Obstacle)
         ended: true,
         failed: false,
     })
+}
+
+/// The time in which a new HelmChart is usually ready: its wait is written only afterwards.
+fn chart_is_due(run: &Run<'_>, declared: &Declared, obstacle: &Obstacle) -> Option<Duration> {
+    let created = run.memory.chart_created.filter(|_| declared.owns_chart)?;
+    let left = STATUS_DELAY_MAX.checked_sub(created.elapsed())?;
+    (obstacle.reason == Why::SourceNotReady && run.request().is_none() && !left.is_zero()).then_some(left)
 }
 
 fn stall(mut draft: Draft, reason: Why, message: &str) -> Acted<Done> {

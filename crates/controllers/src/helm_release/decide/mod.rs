@@ -165,9 +165,10 @@ fn deletion(declared: &Declared, seen: &Seen) -> Plan {
 }
 
 fn let_go(seen: &Seen, reason: impl Into<String>) -> Plan {
-    match seen.status.helm_chart {
-        Some(_) => plan(Step::DeleteChart, "the HelmRelease is deleted"),
-        None => plan(Step::Release, reason),
+    match (&seen.status.helm_chart, seen.own_chart) {
+        (Some(_), _) | (None, OwnChart::AsDeclared) => plan(Step::DeleteChart, "the HelmRelease is deleted"),
+        (None, OwnChart::Unlisted) => plan(Step::Await, "HelmCharts are not listed yet"),
+        (None, OwnChart::None | OwnChart::Differs) => plan(Step::Release, reason),
     }
 }
 

@@ -35,12 +35,12 @@ pub(crate) struct Seen {
     pub(crate) drift: Vec<Drift>,
 }
 
-/// The HelmChart that a HelmRelease owns.
+/// The HelmChart that a HelmRelease owns. Of a deleted one only if its status does not name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnChart {
     /// It refers to another source.
     None,
-    /// It exists as declared.
+    /// It exists as declared, or at all if the HelmRelease is deleted.
     AsDeclared,
     /// It has to be created or changed.
     Differs,

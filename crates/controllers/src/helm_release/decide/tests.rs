@@ -602,8 +602,17 @@ fn deletion_uninstalls_and_lets_go() {
     let nothing = |seen: &mut Seen| {
         uninstalled(seen);
         seen.status.helm_chart = None;
+        seen.own_chart = OwnChart::None;
     };
     check(none(), &nothing, Step::Release);
+    let unnamed = |own_chart: OwnChart| {
+        move |seen: &mut Seen| {
+            nothing(seen);
+            seen.own_chart = own_chart;
+        }
+    };
+    check(none(), &unnamed(OwnChart::AsDeclared), Step::DeleteChart);
+    check(none(), &unnamed(OwnChart::Unlisted), Step::Await);
     let no_account = |seen: &mut Seen| seen.access = Access::NoAccount("deployer".to_owned());
     check(none(), &no_account, Step::DeleteChart);
     let no_cluster = |seen: &mut Seen| seen.access = Access::Failed("not found".to_owned(), true);

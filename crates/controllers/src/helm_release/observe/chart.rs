@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::helm_release::decide::seen::{Chart as ChartSeen, OwnChart, Source};
 use crate::helm_release::declared::Declared;
-use crate::helm_release::{HelmReleases, Run, object_ref};
+use crate::helm_release::{HELM_RELEASE, HelmReleases, Run, object_ref};
 use crate::kit::mirror::{Mirror, WatchState};
 use crate::kit::read::chain;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
@@ -86,6 +86,27 @@ pub(super) fn own(cx: &HelmReleases, _run: &Run<'_>, declared: &Declared) -> Own
     match compared(declared, found.as_deref()) {
         OwnChart::Differs if found.is_none() && !cx.charts.is_ready() => OwnChart::Unlisted,
         own => own,
+    }
+}
+
+/// The HelmChart of a deleted release whose status does not name it: it was created just before a crash.
+pub(super) fn unnamed(cx: &HelmReleases, declared: &Declared) -> OwnChart {
+    if !declared.owns_chart {
+        return OwnChart::None;
+    }
+    let Some(found) = cx.charts.get(&declared.source.key()) else {
+        return match &*cx.charts.watch_state().borrow() {
+            WatchState::Starting => OwnChart::Unlisted,
+            WatchState::Following | WatchState::Unserved | WatchState::Troubled(_) => OwnChart::None,
+        };
+    };
+    let labels = found.metadata.labels.as_ref();
+    let has = |label: &str, value: &String| labels.and_then(|labels| labels.get(label)) == Some(value);
+    let is_own = has(HELM_RELEASE.name_label, &declared.key.name)
+        && has(HELM_RELEASE.namespace_label, &declared.key.namespace);
+    match is_own && found.metadata.deletion_timestamp.is_none() {
+        true => OwnChart::AsDeclared,
+        false => OwnChart::None,
     }
 }
 

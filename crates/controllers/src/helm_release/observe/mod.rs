@@ -67,6 +67,9 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
         drift: Vec::new(),
     };
     if declared.deleting {
+        if seen.status.helm_chart.is_none() {
+            seen.own_chart = chart::unnamed(cx, declared);
+        }
         if !declared.spec.suspend && seen.status.storage_namespace.is_some() {
             seen.access = connect(cx, run, declared).await;
             if seen.access == Access::Open {
