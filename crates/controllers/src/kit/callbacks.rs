@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::tenants::allowance::{Account, Limit};
 use super::tenants::{Tenant, Tenants};
 
 /// The time of a tenant at once.
@@ -22,12 +23,6 @@ const ALL: Limit = Limit {
 /// Tenants that are remembered; those with all their time are dropped beyond.
 const TENANTS_MAX: usize = 1024;
 
-#[derive(Debug, Clone, Copy)]
-struct Limit {
-    most: Duration,
-    per_second: Duration,
-}
-
 #[derive(Debug)]
 pub(crate) struct CallbackTime {
     tenants: Tenants,
@@ -39,31 +34,6 @@ pub(crate) struct CallbackTime {
 struct Spent {
     all: Account,
     by_tenant: HashMap<Tenant, Account>,
-}
-
-/// The time that was used and not yet given back.
-#[derive(Debug, Clone, Copy, Default)]
-struct Account {
-    used: Duration,
-    at: Option<Instant>,
-}
-
-impl Account {
-    fn used(self, limit: Limit, now: Instant) -> Duration {
-        let Some(at) = self.at else { return Duration::ZERO };
-        let back = now.saturating_duration_since(at).as_secs_f64() * limit.per_second.as_secs_f64();
-        self.used
-            .saturating_sub(Duration::try_from_secs_f64(back).unwrap_or(Duration::MAX))
-    }
-
-    fn charge(&mut self, limit: Limit, now: Instant, cost: Duration) {
-        self.used = self.used(limit, now).saturating_add(cost);
-        self.at = Some(now);
-    }
-
-    fn is_left(self, limit: Limit, now: Instant) -> bool {
-        self.used(limit, now) < limit.most
-    }
 }
 
 impl CallbackTime {

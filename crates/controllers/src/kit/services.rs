@@ -33,6 +33,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::backoff::Jitter;
 use super::callbacks::CallbackTime;
 use super::controller::Reconcilable;
+use super::courtesy::Courtesy;
 use super::events::Recorder;
 use super::feed::Pace;
 use super::inputs::InputWatcher;
@@ -127,6 +128,7 @@ pub struct Kit {
     pub(crate) owner_rules: Arc<RulesByKind>,
     pub(crate) processors: Processors,
     pub(crate) callback_time: Arc<CallbackTime>,
+    pub(crate) courtesy: Courtesy,
     pub(crate) sessions: Sessions,
     /// When objects were last reported as throttled.
     throttled: Mutex<HashMap<ObjectRef, Instant>>,
@@ -219,6 +221,7 @@ impl Kit {
         let processors = Processors::of_machine(settings.tenants.clone(), settings.threads.clone());
         let sessions = Sessions::new(settings.tenants.clone());
         let callback_time = Arc::new(CallbackTime::new(settings.tenants.clone()));
+        let courtesy = Courtesy::new(settings.tenants.clone());
         let owner_rules = Arc::new(RulesByKind::default());
         let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {
@@ -301,6 +304,7 @@ impl Kit {
             owner_rules,
             processors,
             callback_time,
+            courtesy,
             sessions,
             throttled: Mutex::default(),
             tenants: Mutex::default(),

@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use self::core::{Begun, Core, Free, Taken};
 use self::seat::{Absence, Seat, Workers};
 use super::backoff::{Backoff, Jitter};
+use super::courtesy::Courtesy;
 use super::tenants::{Tenant, Tenants};
 use super::wake::{Reason, Reasons};
 
@@ -93,6 +94,8 @@ pub struct Settings {
     pub workers: usize,
     /// The tenants of the keys' namespaces.
     pub tenants: Tenants,
+    /// The order of runs on the runtime's threads.
+    pub courtesy: Courtesy,
     /// The delays after failures.
     pub backoff: Backoff,
     /// The jitter of the backoff.
@@ -106,6 +109,7 @@ impl Default for Settings {
         Self {
             workers: 8,
             tenants: Tenants::default(),
+            courtesy: Courtesy::default(),
             backoff: Backoff::RECONCILE,
             jitter: Jitter::random(),
             grace: Duration::from_secs(10),
@@ -167,6 +171,7 @@ struct Inner<K> {
     returning: Mutex<HashMap<u64, oneshot::Sender<()>>>,
     /// The one waiter is `run`; a permit is kept while it does not wait.
     changed: Notify,
+    courtesy: Courtesy,
     workers: usize,
     grace: Duration,
 }
@@ -196,6 +201,7 @@ where
                 core: Mutex::new(Core::new(settings.backoff, settings.jitter, settings.tenants)),
                 returning: Mutex::default(),
                 changed: Notify::new(),
+                courtesy: settings.courtesy,
                 workers: settings.workers.max(1),
                 grace: settings.grace,
             }),
@@ -288,8 +294,10 @@ where
                     tenant,
                 })) => {
                     tracing::debug!(%key, reasons = %info.reasons, waited = ?info.waited, "run");
+                    let courtesy = &self.inner.courtesy;
+                    let handling = courtesy.observed_by(&tenant, handler(key.clone(), info));
                     let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, run, tenant);
-                    let task = runs.tasks.spawn(seat.taken_by(handler(key.clone(), info)));
+                    let task = runs.tasks.spawn(seat.taken_by(handling));
                     runs.keys.insert(task.id(), key);
                 }
             }

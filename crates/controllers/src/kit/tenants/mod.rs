@@ -3,6 +3,7 @@
 //! A tenant is all namespaces with one value of the label [`LABEL`], or else a namespace. A platform
 //! namespace is always a tenant of its own: its name decides, because labels could be forged.
 
+pub(super) mod allowance;
 pub(super) mod ledger;
 
 use std::collections::{BTreeSet, HashMap};

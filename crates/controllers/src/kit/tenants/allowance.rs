@@ -1,0 +1,36 @@
+//! Time that is used and given back at a constant rate.
+
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Clone, Copy)]
+pub(in crate::kit) struct Limit {
+    /// The time that may be used at once.
+    pub(in crate::kit) most: Duration,
+    /// The time that is given back each second.
+    pub(in crate::kit) per_second: Duration,
+}
+
+/// The time that was used and not yet given back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::kit) struct Account {
+    used: Duration,
+    at: Option<Instant>,
+}
+
+impl Account {
+    pub(in crate::kit) fn used(self, limit: Limit, now: Instant) -> Duration {
+        let Some(at) = self.at else { return Duration::ZERO };
+        let back = now.saturating_duration_since(at).as_secs_f64() * limit.per_second.as_secs_f64();
+        self.used
+            .saturating_sub(Duration::try_from_secs_f64(back).unwrap_or(Duration::MAX))
+    }
+
+    pub(in crate::kit) fn charge(&mut self, limit: Limit, now: Instant, cost: Duration) {
+        self.used = self.used(limit, now).saturating_add(cost);
+        self.at = Some(now);
+    }
+
+    pub(in crate::kit) fn is_left(self, limit: Limit, now: Instant) -> bool {
+        self.used(limit, now) < limit.most
+    }
+}
