@@ -136,14 +136,16 @@ impl Controller for Definitions {
             return;
         }
         self.dirty.insert(event.key.name.clone());
-        if event.previous.as_ref().map(|e| &e.object()["status"]) != Some(&event.entry.object()["status"])
+        let before = event.previous.as_ref().map(|entry| entry.view());
+        let after = event.entry.view();
+        if before.as_deref().map(|before| &before["status"]) != Some(&after["status"])
             || event.kind == crate::store::EventKind::Deleted
         {
             // Another definition of the group may wait for the freed names.
             self.dirty.insert(String::new());
         }
         if event.kind == crate::store::EventKind::Deleted {
-            self.emptying.remove(&defines(event.entry.object()));
+            self.emptying.remove(&defines(&after));
         }
     }
 

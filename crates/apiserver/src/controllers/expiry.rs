@@ -51,7 +51,7 @@ impl Controller for Expiry {
         self.queue.clear();
         for resource in self.resources.clone() {
             for (path, entry) in snapshot.list(&resource, None) {
-                let age = age(entry.object(), now);
+                let age = age(&entry.view(), now);
                 let key = Key::new(&resource, path.namespace(), path.name());
                 self.set(&key, Some(at + self.ttl.saturating_sub(age)));
             }
@@ -81,7 +81,7 @@ impl Controller for Expiry {
             };
             let action = Action::Delete {
                 key: key.clone(),
-                uid: uid(entry.object()).to_owned(),
+                uid: uid(&entry.view()).to_owned(),
                 revision: Some(entry.revision),
                 propagation: Propagation::Background,
             };

@@ -50,18 +50,18 @@ impl Controller for Garbage {
         for resource in snapshot.resources() {
             for (path, entry) in snapshot.list(resource, None) {
                 let key = Key::new(resource, path.namespace(), path.name());
-                self.changed(&key, None, Some(entry.object()));
+                self.changed(&key, None, Some(&entry.view()));
             }
         }
     }
 
     fn observe(&mut self, event: &Event, _at: Instant) {
-        let before = event.previous.as_ref().map(|entry| entry.object());
+        let before = event.previous.as_ref().map(|entry| entry.view());
         let after = match event.kind {
-            EventKind::Added | EventKind::Modified => Some(event.entry.object()),
+            EventKind::Added | EventKind::Modified => Some(event.entry.view()),
             EventKind::Deleted => None,
         };
-        self.changed(&event.key, before, after);
+        self.changed(&event.key, before.as_deref(), after.as_deref());
         let is_definition = event.key.resource.plural() == "customresourcedefinitions";
         if is_definition && !self.unserved.is_empty() {
             self.dirty.append(&mut self.unserved);
@@ -136,7 +136,7 @@ impl Garbage {
     }
 
     fn reconcile(&mut self, key: &Key, entry: &Arc<Entry>, seen: &Seen<'_>, steps: &mut Vec<Step>) {
-        let object = entry.object();
+        let object = &*entry.view();
         if deleting(object) {
             if has_finalizer(object, ORPHAN) {
                 steps.extend(self.orphan(key, entry, seen));
@@ -267,9 +267,9 @@ impl Garbage {
                 owners.unclear = true;
                 continue;
             }
-            let owner = seen.snapshot.get(&place).map(|e| e.object());
+            let owner = seen.snapshot.get(&place).map(|e| e.view());
             match owner.filter(|owner| uid(owner) == text(reference, "uid")) {
-                Some(owner) if deleting(owner) && has_finalizer(owner, FOREGROUND) => {
+                Some(owner) if deleting(&owner) && has_finalizer(&owner, FOREGROUND) => {
                     owners.waiting.push(reference);
                 }
                 Some(_) => owners.solid += 1,

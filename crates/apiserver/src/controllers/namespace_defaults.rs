@@ -65,7 +65,7 @@ impl NamespaceDefaults {
         let living = seen
             .snapshot
             .get(&Key::new(&self.namespaces, "", namespace))
-            .is_some_and(|entry| !deleting(entry.object()));
+            .is_some_and(|entry| !deleting(&entry.view()));
         if !living {
             return None;
         }
@@ -80,7 +80,7 @@ impl NamespaceDefaults {
                     manager: MANAGER,
                 }
             }
-            Some(entry) => self.put_right(&key, entry.object())?,
+            Some(entry) => self.put_right(&key, &entry.view())?,
         };
         Some(Step::one(key, action))
     }

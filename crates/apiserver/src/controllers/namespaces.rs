@@ -156,7 +156,7 @@ impl Controller for Namespaces {
         self.dirty.clear();
         let resource = self.resource.clone();
         for (path, entry) in snapshot.list(&resource, None) {
-            self.seen(path.name(), entry.object(), at);
+            self.seen(path.name(), &entry.view(), at);
         }
     }
 
@@ -167,7 +167,7 @@ impl Controller for Namespaces {
                 EventKind::Deleted => {
                     self.terminating.remove(&key.name);
                 }
-                EventKind::Added | EventKind::Modified => self.seen(&key.name, event.entry.object(), at),
+                EventKind::Added | EventKind::Modified => self.seen(&key.name, &event.entry.view(), at),
             }
         }
         let place = if key.namespace.is_empty() {

@@ -427,7 +427,7 @@ impl OwnershipGraph {
     pub fn readers_of(&self, kind: &str) -> Vec<ObjectRef> {
         let readers = self.relations.readers.iter();
         let readers = readers.filter(|(source, _)| source.kind == kind);
-        readers.flat_map(|(_, keys)| self.ours(keys)).collect()
+        readers.flat_map(|(_, keys)| self.ours(keys.iter())).collect()
     }
 
     /// The owners of this process that take values from a ConfigMap or Secret.

@@ -1,5 +1,6 @@
 //! Relations between owners and the objects they name, indexed by the other end. Pure.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
@@ -12,7 +13,43 @@ use crate::kit::inputs::InputRef;
 
 /// The owners that are related to each `T`.
 #[derive(Debug)]
-pub(super) struct Relation<T>(HashMap<T, BTreeSet<ObjectRef>>);
+pub(super) struct Relation<T>(HashMap<T, Owners>);
+
+/// At least one. Nearly all objects have a single owner, and a set of one takes 700 bytes.
+#[derive(Debug)]
+pub(super) enum Owners {
+    One(ObjectRef),
+    Many(BTreeSet<ObjectRef>),
+}
+
+impl Owners {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ObjectRef> + Clone {
+        let (one, many) = match self {
+            Self::One(owner) => (Some(owner), None),
+            Self::Many(owners) => (None, Some(owners)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
+    fn insert(&mut self, owner: &ObjectRef) {
+        match self {
+            Self::One(known) if known == owner => {}
+            Self::One(known) => *self = Self::Many([known.clone(), owner.clone()].into()),
+            Self::Many(owners) => drop(owners.insert(owner.clone())),
+        }
+    }
+
+    /// Returns whether any is left.
+    fn remove(&mut self, owner: &ObjectRef) -> bool {
+        match self {
+            Self::One(known) => known != owner,
+            Self::Many(owners) => {
+                owners.remove(owner);
+                !owners.is_empty()
+            }
+        }
+    }
+}
 
 impl<T> Default for Relation<T> {
     fn default() -> Self {
@@ -22,10 +59,10 @@ impl<T> Default for Relation<T> {
 
 impl<T: Clone + Eq + Hash> Relation<T> {
     pub(super) fn of(&self, end: &T) -> impl Iterator<Item = &ObjectRef> + Clone + use<'_, T> {
-        self.0.get(end).into_iter().flatten()
+        self.0.get(end).into_iter().flat_map(Owners::iter)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&T, &BTreeSet<ObjectRef>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&T, &Owners)> {
         self.0.iter()
     }
 
@@ -34,7 +71,10 @@ impl<T: Clone + Eq + Hash> Relation<T> {
         T: 'a,
     {
         for end in ends {
-            self.0.entry(end.clone()).or_default().insert(owner.clone());
+            match self.0.entry(end.clone()) {
+                Entry::Occupied(mut owners) => owners.get_mut().insert(owner),
+                Entry::Vacant(place) => drop(place.insert(Owners::One(owner.clone()))),
+            }
         }
     }
 
@@ -43,11 +83,8 @@ impl<T: Clone + Eq + Hash> Relation<T> {
         T: 'a,
     {
         for end in ends {
-            if let Some(owners) = self.0.get_mut(end) {
-                owners.remove(owner);
-                if owners.is_empty() {
-                    self.0.remove(end);
-                }
+            if self.0.get_mut(end).is_some_and(|owners| !owners.remove(owner)) {
+                self.0.remove(end);
             }
         }
     }

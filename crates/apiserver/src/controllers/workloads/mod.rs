@@ -341,7 +341,7 @@ impl Controller for Workloads {
             let resource = kind.resource();
             for (path, entry) in snapshot.list(&resource, None) {
                 let key = Key::new(&resource, path.namespace(), path.name());
-                self.changed(&key, kind, None, Some(entry.object()));
+                self.changed(&key, kind, None, Some(&entry.view()));
             }
         }
         // Their owners were warned then.
@@ -353,12 +353,12 @@ impl Controller for Workloads {
         let Some(kind) = Kind::of(&event.key.resource) else {
             return;
         };
-        let before = event.previous.as_ref().map(|entry| entry.object());
+        let before = event.previous.as_ref().map(|entry| entry.view());
         let after = match event.kind {
-            EventKind::Added | EventKind::Modified => Some(event.entry.object()),
+            EventKind::Added | EventKind::Modified => Some(event.entry.view()),
             EventKind::Deleted => None,
         };
-        self.changed(&event.key, kind, before, after);
+        self.changed(&event.key, kind, before.as_deref(), after.as_deref());
     }
 
     fn again(&mut self, about: Key) {
@@ -402,7 +402,7 @@ impl Controller for Workloads {
                 }
                 continue;
             };
-            let object = entry.object();
+            let object = &*entry.view();
             if self.misdeclared.remove(&key) {
                 behaviour::report_unknown(&mut cx, object);
             }
