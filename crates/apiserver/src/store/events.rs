@@ -19,7 +19,7 @@ const BATCH_EVENTS_MAX: usize = 512;
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// The newest events of a resource that keep the trees of their objects. Readers are rarely further behind.
-pub(super) const UNPACKED_EVENTS: usize = if cfg!(test) { 3 } else { 64 };
+pub(super) const UNPACKED_EVENTS: usize = if cfg!(test) { 3 } else { 16 };
 
 /// One change of one object.
 #[derive(Debug)]
