@@ -135,7 +135,7 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
     let text = str::from_utf8(bytes).map_err(|_| KubeConfigError::NotText)?;
     let mut all = Kubeconfig::from_yaml(text).map_err(|_| KubeConfigError::Malformed)?;
     let name = all.current_context.clone().unwrap_or_default();
-    let nothing = || KubeConfigError::Context(name.clone());
+    let nothing = || KubeConfigError::Context(first_word(&name));
     // unused entries are not checked, and do not reach the client
     all.contexts.retain(|context| context.name == name);
     let context = all.contexts.first().and_then(|context| context.context.clone());
@@ -149,6 +149,14 @@ fn read(bytes: &[u8], policy: &Policy) -> Result<(Kubeconfig, [u8; 32]), KubeCon
     check(cluster, user, policy)?;
     let fingerprint = fingerprint(cluster);
     Ok((all, fingerprint))
+}
+
+/// With a wrong indentation, YAML joins the lines that follow to a name, and one may be a token.
+fn first_word(name: &str) -> String {
+    match name.split_once(char::is_whitespace) {
+        Some((first, _)) => format!("{first} ..."),
+        None => name.to_owned(),
+    }
 }
 
 fn check(cluster: &Cluster, user: &AuthInfo, policy: &Policy) -> Result<(), KubeConfigError> {
@@ -311,6 +319,10 @@ mod tests {
         );
         let none = "the kubeconfig's current-context \"\" names no context with a cluster and a user";
         check(b"apiVersion: v1\nkind: Config\n", none);
+        check(
+            b"apiVersion: v1\nkind: Config\ncurrent-context: it\n  token s3cret\n",
+            "the kubeconfig's current-context \"it ...\" names no context with a cluster and a user",
+        );
         let large = vec![b' '; BYTES_MAX + 1];
         check(&large, "the kubeconfig has 262145 bytes; the limit is 262144");
     }
