@@ -425,6 +425,27 @@ mod tests {
     use equate_controllers::kustomization::reasons::Failure;
     use serde_json::json;
 
+    /// The dashboard of objects of one kind, while nothing is watched.
+    fn drawn(kind: &str, objects: &[Arc<dyn Listed>], facts: &Facts) -> Dashboard {
+        let controllers = equate_controllers::all();
+        let kinds = Kinds::of(controllers.iter());
+        let of = |about: &About| match about.kind == kind {
+            true => objects.to_vec(),
+            false => Vec::new(),
+        };
+        let reconciled: Vec<_> = controllers.iter().map(|about| (about, of(about))).collect();
+        dashboard(Known {
+            title: String::new(),
+            hints: Vec::new(),
+            kinds: &kinds,
+            reconciled: &reconciled,
+            observed: &|_| None,
+            kept: &[],
+            facts,
+            now: Timestamp::UNIX_EPOCH,
+        })
+    }
+
     #[test]
     fn kustomization_known_from_an_inventory_only_is_awaited() {
         let ready = |name: &str, holds: &[&str]| -> Arc<dyn Listed> {
@@ -445,24 +466,8 @@ mod tests {
             });
             Arc::new(serde_json::from_value::<Kustomization>(object).unwrap())
         };
-        let controllers = equate_controllers::all();
-        let kinds = Kinds::of(controllers.iter());
         let check = |kustomizations: &[Arc<dyn Listed>], expected: &[&str]| {
-            let objects = |about: &About| match about.kind {
-                "Kustomization" => kustomizations.to_vec(),
-                _ => Vec::new(),
-            };
-            let reconciled: Vec<_> = controllers.iter().map(|about| (about, objects(about))).collect();
-            let drawn = dashboard(Known {
-                title: String::new(),
-                hints: Vec::new(),
-                kinds: &kinds,
-                reconciled: &reconciled,
-                observed: &|_| None,
-                kept: &[],
-                facts: &Facts::default(),
-                now: Timestamp::UNIX_EPOCH,
-            });
+            let drawn = drawn("Kustomization", kustomizations, &Facts::default());
             let objects: Vec<String> = drawn.groups[2]
                 .rows
                 .iter()
@@ -492,30 +497,15 @@ mod tests {
             },
         });
         let release: Arc<dyn Listed> = Arc::new(serde_json::from_value::<HelmRelease>(release).unwrap());
-        let controllers = equate_controllers::all();
-        let kinds = Kinds::of(controllers.iter());
-        let objects = |about: &About| match about.kind {
-            "HelmRelease" => vec![Arc::clone(&release)],
-            _ => Vec::new(),
-        };
-        let reconciled: Vec<_> = controllers.iter().map(|about| (about, objects(about))).collect();
         let defined = Defined {
             schemaless: [("x.org".to_owned(), "Route".to_owned())].into(),
             ..Defined::default()
         };
-        let drawn = dashboard(Known {
-            title: String::new(),
-            hints: Vec::new(),
-            kinds: &kinds,
-            reconciled: &reconciled,
-            observed: &|_| None,
-            kept: &[],
-            facts: &Facts {
-                defined,
-                ..Facts::default()
-            },
-            now: Timestamp::UNIX_EPOCH,
-        });
+        let facts = Facts {
+            defined,
+            ..Facts::default()
+        };
+        let drawn = drawn("HelmRelease", &[release], &facts);
         let rows = drawn.groups.last().unwrap().rows.iter();
         let rows: Vec<_> = rows
             .map(|row| (row.name.as_str(), row.state, row.detail.as_str()))
