@@ -11,10 +11,13 @@ use http::Method;
 use serde_json::json;
 use std::path::Path;
 use std::process::Output;
+use std::time::{Duration, Instant};
 
 const SERVICES: [&str; 2] = ["checkout", "ledger"];
 /// The promotions at once.
 const PROMOTIONS: usize = 50;
+/// The forge notes a push in its database after it answered the push.
+const NOTED_WITHIN: Duration = Duration::from_secs(60);
 
 fn forge() -> Option<GiteaServer> {
     let named = |variable: &str| {
@@ -33,6 +36,12 @@ fn publish(forge: &GiteaServer, name: &str, services: &[&str]) {
     let fleet = local(services);
     trust(forge, fleet.path());
     git(fleet.path(), &["push", "--quiet", &forge.https_url(name), "main"]).unwrap();
+    let path = format!("repos/{}/{name}", forge.user().0);
+    let end = Instant::now() + NOTED_WITHIN;
+    while forge.api(Method::GET, &path, None).unwrap()["empty"] != json!(false) {
+        assert!(Instant::now() < end, "the forge still calls {name} empty");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
 }
 
 /// Lets git and Equate in a home trust the forge, with the user's password.
