@@ -291,14 +291,14 @@ impl Follower {
         loop {
             let events = self.events.next().await.ok()?;
             for event in events.iter().filter(|event| event.key == self.key) {
-                let pod = event.entry.object();
+                let pod = event.entry.view();
                 let ended = event.kind == EventKind::Deleted
-                    || !matches!(state(pod, &self.container, false), Ok((_, true)));
+                    || !matches!(state(&pod, &self.container, false), Ok((_, true)));
                 if ended {
                     return None;
                 }
                 let snapshot = self.api.store.snapshot();
-                let log = controllers::log(&snapshot, pod, &self.container).unwrap_or_default();
+                let log = controllers::log(&snapshot, &pod, &self.container).unwrap_or_default();
                 let added = log.strip_prefix(self.written.as_str()).unwrap_or_default();
                 let lines: Vec<&str> = added.lines().filter(|line| !line.is_empty()).collect();
                 let chunk = written(&lines, self.timestamps);

@@ -267,7 +267,7 @@ impl Call<'_> {
         let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
         let page = list::page(self.api(), &self.view, &target.resource, namespace, &listing).await?;
         for entry in &page.entries {
-            let name = entry.object()["metadata"]["name"]
+            let name = entry.view()["metadata"]["name"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned();

@@ -448,7 +448,7 @@ impl Lines {
             // Left the selection: its last matching state, at the new revision.
             (true, false) => {
                 if let Some(previous) = previous {
-                    let mut last = previous.object().clone();
+                    let mut last = previous.view().into_owned();
                     last["metadata"]["resourceVersion"] = json!(event.revision.to_string());
                     self.value(out, "DELETED", &last);
                 }

@@ -121,7 +121,7 @@ impl Selections {
         let pods = selection.pods.get_or_insert_with(|| {
             snapshot
                 .list(&resource, Some(&key.namespace))
-                .filter(|(_, pod)| selector::matches(selector, &pod.object()["metadata"]["labels"]))
+                .filter(|(_, pod)| selector::matches(selector, &pod.labels()))
                 .map(|(path, _)| Key::new(&resource, path.namespace(), path.name()))
                 .collect()
         });
