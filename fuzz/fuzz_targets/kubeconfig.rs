@@ -21,9 +21,10 @@ fuzz_target!(|data: &[u8]| {
     if let Err(error) = opened {
         let said = error.to_string();
         assert!(said.len() < 600 + 4 * text.len());
-        // an error quotes nothing but the name of a context, which may be any word
-        let name = said.strip_prefix("the kubeconfig's current-context ");
-        let others = name.and_then(|name| name.rsplit('"').next()).unwrap_or(&said);
+        // an error quotes nothing but the first word of a context's name, which may be any
+        let named = said.strip_prefix("the kubeconfig's current-context \"");
+        let (name, others) = named.and_then(|named| named.rsplit_once('"')).unwrap_or(("", &said));
+        assert!(!name.trim_end_matches(" ...").contains(char::is_whitespace));
         assert!(!others.contains("token-of-the-seeds"));
     }
 });

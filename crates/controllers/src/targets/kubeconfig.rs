@@ -3,7 +3,7 @@
 //! Writers of Secrets are not trusted with this machine. So fields that would run a program here, read a
 //! file of this machine, or trust any certificate are refused by name. They are not ignored: the cluster
 //! would be opened with less than requested. The [`Policy`] can allow the first and the last. Errors
-//! contain nothing of its content.
+//! contain nothing of its content but the first word of its context's name.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
