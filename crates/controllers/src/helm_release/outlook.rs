@@ -23,7 +23,8 @@ use serde::de::DeserializeOwned;
 
 use super::act::hooks;
 use super::decide::seen::{
-    Access, Basis, Chart, Dependencies, Drift, Last, OwnChart, Previous, Seen, Source, Storage, Values,
+    Access, Basis, Chart, Dependencies, Drift, Last, OwnChart, Previous, Seen, Source, Storage, UnnamedChart,
+    Values,
 };
 use super::decide::{Again, Step, decide};
 use super::declared::{Action, Declared};
@@ -105,7 +106,7 @@ fn action(step: &Step, seen: &Seen) -> String {
         }
         Step::Release => "remove the finalizer",
         Step::ApplyChart => "apply the HelmChart",
-        Step::DeleteChart => "delete the HelmChart",
+        Step::DeleteChart(_) => "delete the HelmChart",
         Step::Await | Step::Wait(_) | Step::Rest(_) | Step::Hold => "wait",
         Step::Stall(..) => "nothing until the spec changes",
         Step::Fail(_) | Step::TryAgain(Again::Soon | Again::Interval) => "try again",
@@ -159,6 +160,7 @@ impl Observer<'_> {
             status: self.status.clone(),
             problem: self.stalled(Reason::InvalidCelExpression),
             own_chart: OwnChart::None,
+            unnamed_chart: UnnamedChart::None,
             dependencies: Dependencies::Ready,
             source: self
                 .stalled(Reason::AccessDenied)

@@ -203,7 +203,8 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         self.postponed = false;
     }
 
-    /// The same, but the next run holds it on, if this one ends with it. A crash loses it.
+    /// Like [`hold_status`](Self::hold_status), but this run does not write it when it ends: the next run starts
+    /// from it. It is lost when the process ends.
     pub(crate) fn postpone_status(&mut self, after: StatusOf<C>) {
         self.held = Some(after);
         self.postponed = true;
@@ -270,12 +271,16 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         Ok(())
     }
 
-    /// Writes the unwritten status of an earlier run, unless it describes another spec.
+    /// Writes the unwritten status of an earlier run. If it describes another spec, this run starts from it: it may
+    /// name what has to be deleted.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
-        let unwritten = self.unwritten.take();
-        let Some(unwritten) = unwritten.filter(|of| of.generation == self.object.meta().generation) else {
+        let Some(unwritten) = self.unwritten.take() else {
             return Ok(());
         };
+        if unwritten.generation != self.object.meta().generation {
+            self.hold_status(unwritten.status);
+            return Ok(());
+        }
         self.publish(unwritten.status, unwritten.notices).await?;
         // it may answer the request
         self.request = open_request(&*self.object);

@@ -255,15 +255,18 @@ async fn a_chart_is_installed_upgraded_and_removed() {
 #[tokio::test]
 async fn an_install_writes_three_statuses() {
     let session = start(&[]).await;
-    let mut least = u64::MAX;
-    for name in ["a", "b", "c"] {
-        let before = session.stats().status_patches;
-        release(&session, name, json!({})).await;
-        ready(&session, name, "InstallSucceeded", 1).await;
-        // a second's wait for the chart or for a preparation, on a busy machine, writes one more
-        least = least.min(session.stats().status_patches - before);
+    let mut counts = Vec::new();
+    // on a busy machine, a wait of more than a second for the chart or a preparation writes one more
+    while counts.last() != Some(&3) && counts.len() < 20 {
+        let (name, before) = (format!("app-{}", counts.len()), session.stats().status_patches);
+        release(&session, &name, json!({})).await;
+        ready(&session, &name, "InstallSucceeded", 1).await;
+        counts.push(session.stats().status_patches - before);
     }
-    assert_eq!(least, 3);
+    assert!(
+        counts.contains(&3) && counts.iter().all(|count| *count >= 3),
+        "{counts:?}"
+    );
     session.end().await;
 }
 

@@ -80,7 +80,7 @@ pub(super) async fn apply(
     }
     let (namespace, name) = (&declared.source.namespace, &declared.source.name);
     draft.status.helm_chart = Some(format!("{namespace}/{name}"));
-    // after a crash it is applied again, or found by its labels
+    // if it is lost, the HelmChart is applied again or found by its labels
     run.hold_status(draft.status);
     Ok(Acted::Again)
 }
@@ -119,12 +119,9 @@ pub(super) async fn delete(
     run: &mut Run<'_>,
     declared: &Declared,
     mut draft: Draft,
+    chart: &str,
 ) -> Result<Acted<Done>, Stop> {
-    // a crash may have lost it, see `observe`
-    let unnamed = || format!("{}/{}", declared.source.namespace, declared.source.name);
-    let is_named = draft.status.helm_chart.is_some();
-    let named = draft.status.helm_chart.clone().unwrap_or_else(unnamed);
-    let Some((namespace, name)) = named.split_once('/') else {
+    let Some((namespace, name)) = chart.split_once('/') else {
         draft.status.helm_chart = None;
         run.write_status(draft.status).await?;
         return Ok(Acted::Again);
@@ -139,16 +136,20 @@ pub(super) async fn delete(
         .cluster
         .write(&HELM_RELEASE, (&id, API_VERSION), write, (ANSWER, PATIENCE))
         .await;
-    if let Err(error) = deleted {
-        let why = format!("failed to delete HelmChart '{named}': {}", chain(&error));
-        return Ok(failed(draft, &why));
+    match deleted {
+        Ok(Some(_)) => run.emit(Notice::new(
+            Severity::Normal,
+            "HelmChartDeleted",
+            format!("deleted HelmChart '{chart}'"),
+        )),
+        // it is gone already
+        Ok(None) => {}
+        Err(error) => {
+            let why = format!("failed to delete HelmChart '{chart}': {}", chain(&error));
+            return Ok(failed(draft, &why));
+        }
     }
-    run.emit(Notice::new(
-        Severity::Normal,
-        "HelmChartDeleted",
-        format!("deleted HelmChart '{named}'"),
-    ));
-    if !is_named {
+    if declared.deleting {
         return Ok(Acted::Released);
     }
     draft.status.helm_chart = None;

@@ -85,7 +85,7 @@ fn is_about_release(step: &Step) -> bool {
         | Step::Exhausted(..) => true,
         Step::Release
         | Step::ApplyChart
-        | Step::DeleteChart
+        | Step::DeleteChart(_)
         | Step::Await
         | Step::Rest(_)
         | Step::Hold
@@ -143,7 +143,7 @@ async fn step(
     match plan.step {
         Step::Release => Ok(Acted::Released),
         Step::ApplyChart => chart_object::apply(cx, run, declared, draft).await,
-        Step::DeleteChart => chart_object::delete(cx, run, declared, draft).await,
+        Step::DeleteChart(chart) => chart_object::delete(cx, run, declared, draft, &chart).await,
         Step::Await => Ok(Acted::Unreported(Next::After(
             cx.kit.settings.dependency_retry,
             Reason::Retry,
@@ -222,7 +222,7 @@ fn wait(
 ) -> Acted<Done> {
     draft.reconciling(Why::Progressing, PREREQUISITES);
     draft.not_ready(obstacle.reason, &obstacle.message);
-    if let Some(left) = chart_is_due(run, declared, obstacle) {
+    if let Some(left) = chart_wait_left(run, declared, obstacle) {
         run.postpone_status(draft.status);
         return Acted::Unreported(Next::Pause(left, Reason::Deadline));
     }
@@ -238,8 +238,8 @@ fn wait(
     })
 }
 
-/// The time in which a new HelmChart is usually ready: its wait is written only afterwards.
-fn chart_is_due(run: &Run<'_>, declared: &Declared, obstacle: &Obstacle) -> Option<Duration> {
+/// How long the wait for a new HelmChart, which is usually short, stays unwritten.
+fn chart_wait_left(run: &Run<'_>, declared: &Declared, obstacle: &Obstacle) -> Option<Duration> {
     let created = run.memory.chart_created.filter(|_| declared.owns_chart)?;
     let left = STATUS_DELAY_MAX.checked_sub(created.elapsed())?;
     (obstacle.reason == Why::SourceNotReady && run.request().is_none() && !left.is_zero()).then_some(left)

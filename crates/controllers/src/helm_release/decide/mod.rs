@@ -14,7 +14,9 @@ use equate_api::helm::{DriftMode, ReleaseAction, RemediationStrategy, Snapshot};
 use equate_api::meta::Reason;
 use equate_helm::release::Status;
 
-use self::seen::{Access, Basis, Dependencies, OwnChart, Previous, Seen, Source, Storage, Values};
+use self::seen::{
+    Access, Basis, Dependencies, OwnChart, Previous, Seen, Source, Storage, UnnamedChart, Values,
+};
 use self::state::State;
 use super::declared::{Action, Class, Declared};
 use super::status::latest;
@@ -38,8 +40,8 @@ pub(crate) enum Step {
     Release,
     /// Apply the HelmChart of the template.
     ApplyChart,
-    /// Delete the HelmChart that the status names.
-    DeleteChart,
+    /// Delete the HelmChart with this namespace and name.
+    DeleteChart(String),
     /// End the run without a change of the status; a change wakes the object.
     Await,
     /// Something is missing; a change of it wakes the object.
@@ -165,10 +167,12 @@ fn deletion(declared: &Declared, seen: &Seen) -> Plan {
 }
 
 fn let_go(seen: &Seen, reason: impl Into<String>) -> Plan {
-    match (&seen.status.helm_chart, seen.own_chart) {
-        (Some(_), _) | (None, OwnChart::AsDeclared) => plan(Step::DeleteChart, "the HelmRelease is deleted"),
-        (None, OwnChart::Unlisted) => plan(Step::Await, "HelmCharts are not listed yet"),
-        (None, OwnChart::None | OwnChart::Differs) => plan(Step::Release, reason),
+    match (&seen.status.helm_chart, &seen.unnamed_chart) {
+        (Some(chart), _) | (None, UnnamedChart::Exists(chart)) => {
+            plan(Step::DeleteChart(chart.clone()), "the HelmRelease is deleted")
+        }
+        (None, UnnamedChart::Unlisted) => plan(Step::Await, "HelmCharts are not listed yet"),
+        (None, UnnamedChart::None) => plan(Step::Release, reason),
     }
 }
 
@@ -209,8 +213,11 @@ fn about_chart_object(declared: &Declared, seen: &Seen) -> Option<Plan> {
     }
     let own = format!("{}/{}", declared.source.namespace, declared.source.name);
     let named = seen.status.helm_chart.as_ref();
-    if named.is_some_and(|named| !declared.owns_chart || *named != own) {
-        return Some(plan(Step::DeleteChart, "the spec refers to another chart"));
+    if let Some(other) = named.filter(|named| !declared.owns_chart || **named != own) {
+        return Some(plan(
+            Step::DeleteChart(other.clone()),
+            "the spec refers to another chart",
+        ));
     }
     match seen.own_chart {
         OwnChart::Differs => Some(plan(Step::ApplyChart, "the HelmChart differs from the template")),

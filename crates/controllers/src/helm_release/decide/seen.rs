@@ -16,6 +16,7 @@ pub(crate) struct Seen {
     /// Why its rules for objects are invalid.
     pub(crate) problem: Option<String>,
     pub(crate) own_chart: OwnChart,
+    pub(crate) unnamed_chart: UnnamedChart,
     pub(crate) dependencies: Dependencies,
     pub(crate) source: Source,
     pub(crate) values: Values,
@@ -35,15 +36,25 @@ pub(crate) struct Seen {
     pub(crate) drift: Vec<Drift>,
 }
 
-/// The HelmChart that a HelmRelease owns. Of a deleted one only if its status does not name it.
+/// The HelmChart that a HelmRelease owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OwnChart {
     /// It refers to another source.
     None,
-    /// It exists as declared, or at all if the HelmRelease is deleted.
+    /// It exists as declared.
     AsDeclared,
     /// It has to be created or changed.
     Differs,
+    /// HelmCharts are not listed yet.
+    Unlisted,
+}
+
+/// The HelmChart of a deleted HelmRelease, if its status names none: the status was lost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum UnnamedChart {
+    None,
+    /// It exists, with this namespace and name.
+    Exists(String),
     /// HelmCharts are not listed yet.
     Unlisted,
 }

@@ -8,7 +8,8 @@ use equate_helm::release::Status;
 use serde_json::{Value, json};
 
 use super::seen::{
-    Access, Basis, Chart, Dependencies, Drift, Last, OwnChart, Previous, Seen, Source, Storage, Values,
+    Access, Basis, Chart, Dependencies, Drift, Last, OwnChart, Previous, Seen, Source, Storage, UnnamedChart,
+    Values,
 };
 use super::{Again, Step, decide};
 use crate::helm_release::declared::{Action, Class, Declared};
@@ -93,6 +94,7 @@ fn seen(status: HelmReleaseStatus, storage: Storage) -> Seen {
         status,
         problem: None,
         own_chart: OwnChart::AsDeclared,
+        unnamed_chart: UnnamedChart::None,
         dependencies: Dependencies::Ready,
         source: Source::Ready(chart()),
         values: Values::Ready(CONFIG.to_owned()),
@@ -525,7 +527,7 @@ fn obstacles_come_first() {
     );
     check(
         &|seen| seen.status.helm_chart = Some("old/chart".to_owned()),
-        "DeleteChart; the spec refers to another chart",
+        r#"DeleteChart("old/chart"); the spec refers to another chart"#,
     );
     check(
         &|seen| seen.dependencies = Dependencies::NotReady("dependency 'team/db' is not ready".to_owned()),
@@ -592,31 +594,36 @@ fn deletion_uninstalls_and_lets_go() {
         change(&mut seen);
         assert_eq!(decide(&deleting(spec), &seen).step, expected);
     };
+    let delete = || Step::DeleteChart("team/team-app".to_owned());
     check(none(), &|_| {}, Step::Begin(Action::Uninstall));
     check(json!({ "suspend": true }), &|_| {}, Step::Release);
     let uninstalled = |seen: &mut Seen| {
         seen.status.history.clear();
         seen.status.storage_namespace = None;
     };
-    check(none(), &uninstalled, Step::DeleteChart);
+    check(none(), &uninstalled, delete());
     let nothing = |seen: &mut Seen| {
         uninstalled(seen);
         seen.status.helm_chart = None;
-        seen.own_chart = OwnChart::None;
     };
     check(none(), &nothing, Step::Release);
-    let unnamed = |own_chart: OwnChart| {
+    let unnamed = |chart: UnnamedChart| {
         move |seen: &mut Seen| {
             nothing(seen);
-            seen.own_chart = own_chart;
+            seen.unnamed_chart = chart.clone();
         }
     };
-    check(none(), &unnamed(OwnChart::AsDeclared), Step::DeleteChart);
-    check(none(), &unnamed(OwnChart::Unlisted), Step::Await);
+    let exists = UnnamedChart::Exists("there/lost".to_owned());
+    check(
+        none(),
+        &unnamed(exists),
+        Step::DeleteChart("there/lost".to_owned()),
+    );
+    check(none(), &unnamed(UnnamedChart::Unlisted), Step::Await);
     let no_account = |seen: &mut Seen| seen.access = Access::NoAccount("deployer".to_owned());
-    check(none(), &no_account, Step::DeleteChart);
+    check(none(), &no_account, delete());
     let no_cluster = |seen: &mut Seen| seen.access = Access::Failed("not found".to_owned(), true);
-    check(none(), &no_cluster, Step::DeleteChart);
+    check(none(), &no_cluster, delete());
     let upgrading = |seen: &mut Seen| {
         seen.operation = Some(Basis {
             action: Action::Upgrade,
@@ -630,5 +637,5 @@ fn deletion_uninstalls_and_lets_go() {
         upgrading(seen);
         no_account(seen);
     };
-    check(none(), &abandoned, Step::DeleteChart);
+    check(none(), &abandoned, delete());
 }

@@ -12,9 +12,10 @@ use equate_source::{Entry, Publisher, Tree};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sha2::{Digest as _, Sha256};
 
-use crate::helm_release::decide::seen::{Chart as ChartSeen, OwnChart, Source};
+use crate::helm_release::decide::seen::{Chart as ChartSeen, OwnChart, Source, UnnamedChart};
 use crate::helm_release::declared::Declared;
 use crate::helm_release::{HELM_RELEASE, HelmReleases, Run, object_ref};
+use crate::key::Key;
 use crate::kit::mirror::{Mirror, WatchState};
 use crate::kit::read::chain;
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
@@ -89,25 +90,34 @@ pub(super) fn own(cx: &HelmReleases, _run: &Run<'_>, declared: &Declared) -> Own
     }
 }
 
-/// The HelmChart of a deleted release whose status does not name it: it was created just before a crash.
-pub(super) fn unnamed(cx: &HelmReleases, declared: &Declared) -> OwnChart {
-    if !declared.owns_chart {
-        return OwnChart::None;
-    }
-    let Some(found) = cx.charts.get(&declared.source.key()) else {
-        return match &*cx.charts.watch_state().borrow() {
-            WatchState::Starting => OwnChart::Unlisted,
-            WatchState::Following | WatchState::Unserved | WatchState::Troubled(_) => OwnChart::None,
-        };
+/// The HelmChart of a deleted release whose status names none. The status is lost if the process ends just after it
+/// created the HelmChart; then the spec may have changed, too.
+pub(super) fn unnamed(cx: &HelmReleases, declared: &Declared) -> UnnamedChart {
+    let release = &declared.key;
+    let usual = Key {
+        namespace: release.namespace.clone(),
+        name: format!("{}-{}", release.namespace, release.name),
     };
-    let labels = found.metadata.labels.as_ref();
-    let has = |label: &str, value: &String| labels.and_then(|labels| labels.get(label)) == Some(value);
-    let is_own = has(HELM_RELEASE.name_label, &declared.key.name)
-        && has(HELM_RELEASE.namespace_label, &declared.key.namespace);
-    match is_own && found.metadata.deletion_timestamp.is_none() {
-        true => OwnChart::AsDeclared,
-        false => OwnChart::None,
+    let declared_now = declared.owns_chart.then(|| declared.source.key());
+    for key in declared_now.into_iter().chain([usual]) {
+        let found = cx.charts.get(&key);
+        if found.is_some_and(|found| is_own(&found, release)) {
+            return UnnamedChart::Exists(format!("{}/{}", key.namespace, key.name));
+        }
     }
+    match declared.owns_chart && !is_listed(&cx.charts) {
+        true => UnnamedChart::Unlisted,
+        false => UnnamedChart::None,
+    }
+}
+
+/// Whether a HelmChart has the labels of this release, and is not being deleted.
+fn is_own(chart: &HelmChart, release: &Key) -> bool {
+    let labels = chart.metadata.labels.as_ref();
+    let has = |label: &str, value: &String| labels.and_then(|labels| labels.get(label)) == Some(value);
+    has(HELM_RELEASE.name_label, &release.name)
+        && has(HELM_RELEASE.namespace_label, &release.namespace)
+        && chart.metadata.deletion_timestamp.is_none()
 }
 
 /// Compares the HelmChart of the template with the one that exists.
@@ -274,11 +284,18 @@ fn missing<K>(mirror: &Mirror<K>, declared: &Declared) -> Source
 where
     K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Send + Sync + 'static,
 {
-    let unserved = matches!(*mirror.watch_state().borrow(), WatchState::Unserved);
-    match mirror.is_ready() || unserved {
+    match is_listed(mirror) {
         true => absent(declared),
         false => Source::NotLooked,
     }
+}
+
+/// Whether all objects of the kind are known; none if it is not served.
+fn is_listed<K>(mirror: &Mirror<K>) -> bool
+where
+    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + Send + Sync + 'static,
+{
+    mirror.is_ready() || matches!(*mirror.watch_state().borrow(), WatchState::Unserved)
 }
 
 /// Loads the chart of an artifact: from this process's store, or as its publisher serves it.

@@ -20,7 +20,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::Api;
 use tokio::time::Instant;
 
-use super::decide::seen::{Access, Dependencies, OwnChart, Seen, Source, Storage, Values};
+use super::decide::seen::{Access, Dependencies, OwnChart, Seen, Source, Storage, UnnamedChart, Values};
 use super::declared::Declared;
 use super::{HelmReleases, Run, object_ref, owner_of};
 use crate::key::is_name;
@@ -50,6 +50,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
         status: run.status(),
         problem: cx.rules.problem(&declared.key).map(|problem| problem.to_string()),
         own_chart: OwnChart::None,
+        unnamed_chart: UnnamedChart::None,
         dependencies: Dependencies::Ready,
         source: Source::NotLooked,
         values: Values::NotLooked,
@@ -68,7 +69,7 @@ pub(super) async fn observe(cx: &HelmReleases, run: &mut Run<'_>, declared: &Dec
     };
     if declared.deleting {
         if seen.status.helm_chart.is_none() {
-            seen.own_chart = chart::unnamed(cx, declared);
+            seen.unnamed_chart = chart::unnamed(cx, declared);
         }
         if !declared.spec.suspend && seen.status.storage_namespace.is_some() {
             seen.access = connect(cx, run, declared).await;
