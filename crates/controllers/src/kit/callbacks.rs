@@ -7,18 +7,20 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::tenants::allowance::{Account, Limit};
+use super::tenants::used_time::{Limit, UsedTime};
 use super::tenants::{Tenant, Tenants};
 
 /// The time of a tenant at once.
 const TENANT: Limit = Limit {
     most: Duration::from_millis(100),
     per_second: Duration::from_millis(50),
+    debt_max: Duration::MAX,
 };
 /// The same for all.
 const ALL: Limit = Limit {
     most: Duration::from_millis(400),
     per_second: Duration::from_millis(200),
+    debt_max: Duration::MAX,
 };
 /// Tenants that are remembered; those with all their time are dropped beyond.
 const TENANTS_MAX: usize = 1024;
@@ -32,8 +34,8 @@ pub(crate) struct CallbackTime {
 
 #[derive(Debug, Default)]
 struct Spent {
-    all: Account,
-    by_tenant: HashMap<Tenant, Account>,
+    all: UsedTime,
+    by_tenant: HashMap<Tenant, UsedTime>,
 }
 
 impl CallbackTime {
@@ -79,7 +81,7 @@ impl CallbackTime {
         if spent.by_tenant.len() > TENANTS_MAX {
             spent
                 .by_tenant
-                .retain(|_, account| account.used(TENANT, now) > Duration::ZERO);
+                .retain(|_, used| used.used(TENANT, now) > Duration::ZERO);
         }
     }
 }

@@ -18,7 +18,7 @@
 //! | [`watcher`] | observations of managed objects, per kind of owner |
 //! | [`inputs`] | changes of labelled ConfigMaps and Secrets |
 //! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver |
-//! | `courtesy` | runs of busy tenants let those of others go first |
+//! | `yielding` | runs of busy tenants let those of others go first |
 //! | `owner_rules` | health and drift rules of each kind of owner |
 //! | `read` | one object by its name |
 //! | [`listed`] | an object of any kind, for lists |
@@ -30,7 +30,6 @@ pub mod about;
 pub mod backoff;
 pub(crate) mod callbacks;
 pub mod controller;
-pub(crate) mod courtesy;
 pub mod events;
 pub mod feed;
 pub mod inputs;
@@ -54,6 +53,7 @@ mod versioned_store;
 pub mod wake;
 pub mod waker;
 pub mod watcher;
+pub(crate) mod yielding;
 
 pub use about::{About, Column, Concurrency};
 pub use controller::{

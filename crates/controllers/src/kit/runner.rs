@@ -102,7 +102,7 @@ impl<C: Controller> Runner<C> {
         let queue = Queue::new(Settings {
             workers: C::ABOUT.concurrency.limit(pace.concurrent),
             tenants: kit.settings.tenants.clone(),
-            courtesy: kit.courtesy.clone(),
+            yielding: kit.yielding.clone(),
             backoff: pace.backoff,
             jitter: kit.settings.jitter.clone(),
             ..Settings::default()

@@ -33,7 +33,6 @@ use tokio_util::task::AbortOnDropHandle;
 use super::backoff::Jitter;
 use super::callbacks::CallbackTime;
 use super::controller::Reconcilable;
-use super::courtesy::Courtesy;
 use super::events::Recorder;
 use super::feed::Pace;
 use super::inputs::InputWatcher;
@@ -47,6 +46,7 @@ use super::time_limit::TimeLimit;
 use super::wake::Reason;
 use super::waker::Waker;
 use super::watcher::{ObjectWatcher, Wake};
+use super::yielding::YieldPolicy;
 use crate::ownership::graph::OwnershipGraph;
 use crate::sources::artifacts::{self, Artifacts};
 use crate::sources::charts::{ChartRepositories, HelmSettings};
@@ -128,7 +128,7 @@ pub struct Kit {
     pub(crate) owner_rules: Arc<RulesByKind>,
     pub(crate) processors: Processors,
     pub(crate) callback_time: Arc<CallbackTime>,
-    pub(crate) courtesy: Courtesy,
+    pub(crate) yielding: YieldPolicy,
     pub(crate) sessions: Sessions,
     /// When objects were last reported as throttled.
     throttled: Mutex<HashMap<ObjectRef, Instant>>,
@@ -221,7 +221,7 @@ impl Kit {
         let processors = Processors::of_machine(settings.tenants.clone(), settings.threads.clone());
         let sessions = Sessions::new(settings.tenants.clone());
         let callback_time = Arc::new(CallbackTime::new(settings.tenants.clone()));
-        let courtesy = Courtesy::new(settings.tenants.clone());
+        let yielding = YieldPolicy::new(settings.tenants.clone());
         let owner_rules = Arc::new(RulesByKind::default());
         let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {
@@ -232,7 +232,7 @@ impl Kit {
             }
         };
         let objects = ObjectWatcher::new(client.clone(), pace.clone(), rules(), object_changed.clone());
-        let remote_clusters = RemoteClusters::new(pace.clone(), rules(), object_changed);
+        let remote_clusters = RemoteClusters::new(pace.clone(), rules(), yielding.clone(), object_changed);
         let inputs = {
             let (ownership, waker) = (Arc::clone(&ownership), waker.clone());
             InputWatcher::new(client.clone(), pace.clone(), move |holder| {
@@ -304,7 +304,7 @@ impl Kit {
             owner_rules,
             processors,
             callback_time,
-            courtesy,
+            yielding,
             sessions,
             throttled: Mutex::default(),
             tenants: Mutex::default(),

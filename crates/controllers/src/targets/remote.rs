@@ -30,6 +30,7 @@ use crate::Key;
 use crate::kit::feed::{ListLimits, Pace};
 use crate::kit::read::read;
 use crate::kit::watcher::{ObjectWatcher, Wake};
+use crate::kit::yielding::YieldPolicy;
 use crate::policy::Policy;
 
 /// Why another cluster is not accessible.
@@ -148,6 +149,7 @@ pub(crate) struct RemoteClusters {
     known: Mutex<HashMap<ConfigDigest, Weak<RemoteCluster>>>,
     pace: Pace,
     owner_rules: Arc<dyn OwnerRules>,
+    yielding: YieldPolicy,
     wake: Arc<dyn Fn(Wake) + Send + Sync>,
 }
 
@@ -156,6 +158,7 @@ impl RemoteClusters {
     pub(crate) fn new(
         pace: Pace,
         owner_rules: Arc<dyn OwnerRules>,
+        yielding: YieldPolicy,
         wake: impl Fn(Wake) + Send + Sync + 'static,
     ) -> Self {
         let lists = ListLimits::FOREIGN;
@@ -163,6 +166,7 @@ impl RemoteClusters {
             known: Mutex::default(),
             pace: Pace { lists, ..pace },
             owner_rules,
+            yielding,
             wake: Arc::new(wake),
         }
     }
@@ -187,11 +191,12 @@ impl RemoteClusters {
         }
         let opened = credentials.open(client, policy, egress).await?;
         let wake = Arc::clone(&self.wake);
-        let watcher = ObjectWatcher::new(
+        let watcher = ObjectWatcher::of_tenant(
             opened.client.clone(),
             self.pace.clone(),
             Arc::clone(&self.owner_rules),
             move |woken| wake(woken),
+            (self.yielding.clone(), self.yielding.tenant(namespace)),
         );
         let remote = Arc::new(RemoteCluster {
             target: TargetCluster::Remote(opened.fingerprint),

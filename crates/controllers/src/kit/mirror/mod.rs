@@ -368,7 +368,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Any<K> {
 fn read_any<K: Resource>(any: Any<K>) -> Result<Item<(Key, Option<K>)>, String> {
     let text = any.metadata.resource_version.clone().unwrap_or_default();
     let version = text.parse().map_err(|_| text)?;
-    let value = (Key::of(&any.metadata), any.object.map(without_managers));
+    let value = (Key::of(&any.metadata), any.object.map(without_managed_fields));
     Ok(Item { version, value })
 }
 
@@ -380,12 +380,12 @@ fn read<K: Resource>(object: K) -> Result<Item<(Key, K)>, String> {
     let key = Key::of(object.meta());
     Ok(Item {
         version,
-        value: (key, without_managers(object)),
+        value: (key, without_managed_fields(object)),
     })
 }
 
-/// Nothing here reads them, and they are half of most objects.
-fn without_managers<K: Resource>(mut object: K) -> K {
+/// Nothing reads `managedFields` here, and they are half of most objects.
+fn without_managed_fields<K: Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;
     object
 }

@@ -33,9 +33,9 @@ use tokio_util::sync::CancellationToken;
 use self::core::{Begun, Core, Free, Taken};
 use self::seat::{Absence, Seat, Workers};
 use super::backoff::{Backoff, Jitter};
-use super::courtesy::Courtesy;
 use super::tenants::{Tenant, Tenants};
 use super::wake::{Reason, Reasons};
+use super::yielding::YieldPolicy;
 
 #[cfg(test)]
 pub(crate) use self::seat::as_run_of;
@@ -94,8 +94,8 @@ pub struct Settings {
     pub workers: usize,
     /// The tenants of the keys' namespaces.
     pub tenants: Tenants,
-    /// The order of runs on the runtime's threads.
-    pub courtesy: Courtesy,
+    /// The tenants whose runs let those of others go first on the runtime's threads.
+    pub yielding: YieldPolicy,
     /// The delays after failures.
     pub backoff: Backoff,
     /// The jitter of the backoff.
@@ -109,7 +109,7 @@ impl Default for Settings {
         Self {
             workers: 8,
             tenants: Tenants::default(),
-            courtesy: Courtesy::default(),
+            yielding: YieldPolicy::default(),
             backoff: Backoff::RECONCILE,
             jitter: Jitter::random(),
             grace: Duration::from_secs(10),
@@ -171,7 +171,7 @@ struct Inner<K> {
     returning: Mutex<HashMap<u64, oneshot::Sender<()>>>,
     /// The one waiter is `run`; a permit is kept while it does not wait.
     changed: Notify,
-    courtesy: Courtesy,
+    yielding: YieldPolicy,
     workers: usize,
     grace: Duration,
 }
@@ -201,7 +201,7 @@ where
                 core: Mutex::new(Core::new(settings.backoff, settings.jitter, settings.tenants)),
                 returning: Mutex::default(),
                 changed: Notify::new(),
-                courtesy: settings.courtesy,
+                yielding: settings.yielding,
                 workers: settings.workers.max(1),
                 grace: settings.grace,
             }),
@@ -294,8 +294,8 @@ where
                     tenant,
                 })) => {
                     tracing::debug!(%key, reasons = %info.reasons, waited = ?info.waited, "run");
-                    let courtesy = &self.inner.courtesy;
-                    let handling = courtesy.observed_by(&tenant, handler(key.clone(), info));
+                    let yielding = &self.inner.yielding;
+                    let handling = yielding.run(&tenant, handler(key.clone(), info));
                     let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, run, tenant);
                     let task = runs.tasks.spawn(seat.taken_by(handling));
                     runs.keys.insert(task.id(), key);

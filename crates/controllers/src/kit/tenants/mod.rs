@@ -3,8 +3,8 @@
 //! A tenant is all namespaces with one value of the label [`LABEL`], or else a namespace. A platform
 //! namespace is always a tenant of its own: its name decides, because labels could be forged.
 
-pub(super) mod allowance;
 pub(super) mod ledger;
+pub(super) mod used_time;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

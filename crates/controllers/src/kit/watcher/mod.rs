@@ -40,6 +40,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::state::{Place, State};
 use super::feed::{self, Collection, FeedError, Item, Pace};
+use super::tenants::Tenant;
+use super::yielding::YieldPolicy;
 use crate::ObjectRef;
 
 /// Namespace and name: all of an id that is kept if the kind is known.
@@ -200,6 +202,8 @@ struct Shared {
     pace: Pace,
     rules: Arc<dyn OwnerRules>,
     wake: Box<dyn Fn(Wake) + Send + Sync>,
+    /// The tenant that named the cluster, if one did.
+    by_tenant: Option<(YieldPolicy, Tenant)>,
     // held for map operations, never across an await or a wake
     inner: Mutex<Inner>,
 }
@@ -239,6 +243,27 @@ impl ObjectWatcher {
                 pace,
                 rules,
                 wake: Box::new(wake),
+                by_tenant: None,
+                inner: Mutex::default(),
+            }),
+        }
+    }
+
+    /// A watcher of a cluster that a tenant named.
+    pub(crate) fn of_tenant(
+        client: Client,
+        pace: Pace,
+        rules: Arc<dyn OwnerRules>,
+        wake: impl Fn(Wake) + Send + Sync + 'static,
+        by_tenant: (YieldPolicy, Tenant),
+    ) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                client,
+                pace,
+                rules,
+                wake: Box::new(wake),
+                by_tenant: Some(by_tenant),
                 inner: Mutex::default(),
             }),
         }
@@ -372,7 +397,7 @@ impl ObjectWatcher {
         let shared = Arc::downgrade(&self.shared);
         let changed = place.clone();
         let (reader, seen) = (Arc::downgrade(&self.shared), place.clone());
-        let task = tokio::spawn(feed::follow(
+        let following = feed::follow(
             collection,
             self.shared.pace.clone(),
             Arc::clone(&hurry),
@@ -384,7 +409,11 @@ impl ObjectWatcher {
                 })
             },
             move |change| Shared::change(&shared, &changed, epoch, change),
-        ));
+        );
+        let task = match &self.shared.by_tenant {
+            Some((yielding, tenant)) => tokio::spawn(yielding.watch(tenant, following)),
+            None => tokio::spawn(following),
+        };
         let feed = Feed {
             resource: resource.clone(),
             hurry,

@@ -8,16 +8,18 @@ pub(in crate::kit) struct Limit {
     pub(in crate::kit) most: Duration,
     /// The time that is given back each second.
     pub(in crate::kit) per_second: Duration,
+    /// More is never owed.
+    pub(in crate::kit) debt_max: Duration,
 }
 
 /// The time that was used and not yet given back.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::kit) struct Account {
+pub(in crate::kit) struct UsedTime {
     used: Duration,
     at: Option<Instant>,
 }
 
-impl Account {
+impl UsedTime {
     pub(in crate::kit) fn used(self, limit: Limit, now: Instant) -> Duration {
         let Some(at) = self.at else { return Duration::ZERO };
         let back = now.saturating_duration_since(at).as_secs_f64() * limit.per_second.as_secs_f64();
@@ -26,8 +28,15 @@ impl Account {
     }
 
     pub(in crate::kit) fn charge(&mut self, limit: Limit, now: Instant, cost: Duration) {
-        self.used = self.used(limit, now).saturating_add(cost);
+        self.used = self.used(limit, now).saturating_add(cost).min(limit.debt_max);
         self.at = Some(now);
+    }
+
+    /// The time until some is left again.
+    pub(in crate::kit) fn wait(self, limit: Limit, now: Instant) -> Duration {
+        let excess = self.used(limit, now).saturating_sub(limit.most);
+        let wait = excess.as_secs_f64() / limit.per_second.as_secs_f64();
+        Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX)
     }
 
     pub(in crate::kit) fn is_left(self, limit: Limit, now: Instant) -> bool {
