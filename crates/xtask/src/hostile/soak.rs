@@ -7,8 +7,9 @@
 //! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it:
 //! so that the times are those of the API server and the controllers.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use equate_testkit::git::{HttpServer, Repository};
@@ -38,6 +39,11 @@ const SHIFT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 16;
 const POLL: Duration = Duration::from_millis(5);
 
+/// The time for memory to be given back after the attackers.
+const SETTLE: Duration = Duration::from_secs(10);
+/// The attacks that are named at the end.
+const WORST: usize = 5;
+
 const FACTOR_MAX: f64 = 2.0;
 const MIB_PER_MINUTE_MAX: f64 = 1.0;
 /// The builds of all attackers share one limit.
@@ -60,7 +66,20 @@ struct Measured {
     reads: Times,
     /// Minutes since the first attack, and MiB.
     memory: Vec<(f64, f64)>,
+    /// The minutes in which commits began, and milliseconds until applied.
+    applied: Vec<(f64, f64)>,
+    /// Before the attackers.
     files: f64,
+    /// The same, MiB.
+    memory_before: f64,
+}
+
+/// An attack, in minutes since the first.
+#[derive(Debug)]
+struct Presence {
+    attack: &'static str,
+    from: f64,
+    until: f64,
 }
 
 /// The times from a commit on.
@@ -79,6 +98,7 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
         .build()?;
     let session = runtime.block_on(Session::start(binary))?;
     let processes = [&session.controllers, &session.api];
+    let presences = Mutex::new(Vec::new());
     let measured = std::thread::scope(|scope| {
         let (calm, attack) = mpsc::channel();
         let kubeconfig = session.kubeconfig();
@@ -89,7 +109,7 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
             Ok(begun) => {
                 yield_to_others();
                 let attackers = stream::iter(0..ATTACKERS)
-                    .map(|number| attacker(&session, number, begun + time))
+                    .map(|number| attacker(&session, number, (begun, begun + time), &presences))
                     .buffer_unordered(ATTACKERS)
                     .try_collect::<()>();
                 runtime.block_on(attackers)
@@ -100,7 +120,12 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
         let measured = honest.join().map_err(|_| "the measuring thread panicked")?;
         attacked.and(Ok(measured?))
     });
-    let outcome = measured.and_then(|measured| runtime.block_on(judge(&session, &measured, time)));
+    let outcome = measured.and_then(|measured| {
+        let presences = presences.lock().unwrap_or_else(PoisonError::into_inner);
+        tell_worst("longest commits, in ms", &measured.applied, &presences);
+        tell_worst("most memory, in MiB", &measured.memory, &presences);
+        runtime.block_on(judge(&session, &measured, time))
+    });
     runtime.shutdown_background();
     outcome
 }
@@ -137,12 +162,14 @@ fn measure(
             sleep(PAUSE).await;
         }
         measured.files = controllers.files().unwrap_or(f64::NAN);
+        measured.memory_before = controllers.memory().unwrap_or(f64::NAN);
         println!("without attackers: {}", quantiles(&measured.normal));
         controllers.reset_peak()?;
         let before = [controllers, api].map(|process| process.cpu().unwrap_or(f64::NAN));
         let begun = Instant::now();
         calm.send(begun)?;
         for number in COMMITS_BEFORE.. {
+            let at = begun.elapsed().as_secs_f64() / 60.0;
             let taken = match fleet.commit(number).await {
                 Ok(taken) => taken,
                 Err(error) if controllers.memory().is_none() => return Err(error),
@@ -161,6 +188,7 @@ fn measure(
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
             let memory = controllers.memory().unwrap_or(f64::NAN);
             measured.memory.push((minutes, memory));
+            measured.applied.push((at, taken.applied.as_secs_f64() * 1e3));
             sleep(PAUSE).await;
             if begun.elapsed() > time {
                 break;
@@ -180,7 +208,15 @@ fn measure(
 }
 
 async fn judge(session: &Session, measured: &Measured, time: Duration) -> Outcome {
+    let ended = Instant::now();
     let left = settled_files(session, measured.files).await;
+    sleep(SETTLE).await;
+    println!(
+        "memory {:.0} s after the attackers: {:.0} MiB; before them: {:.0} MiB",
+        ended.elapsed().as_secs_f64(),
+        session.controllers.memory().unwrap_or(f64::NAN),
+        measured.memory_before
+    );
     let growth = slope(&measured.memory, time.as_secs_f64() / 60.0 / 3.0);
     let largest = session.controllers.peak_memory().unwrap_or(f64::NAN);
     let factor = measured.attacked.quantile(0.99) / measured.normal.quantile(0.99);
@@ -211,7 +247,12 @@ async fn judge(session: &Session, measured: &Measured, time: Duration) -> Outcom
 }
 
 /// Runs one attack after the other, each for a while and in a namespace of its own.
-async fn attacker(session: &Session, number: usize, until: Instant) -> Outcome {
+async fn attacker(
+    session: &Session,
+    number: usize,
+    (begun, until): (Instant, Instant),
+    presences: &Mutex<Vec<Presence>>,
+) -> Outcome {
     let all: Vec<Attack> = attacks::all();
     for shift in 0.. {
         if Instant::now() > until {
@@ -222,6 +263,7 @@ async fn attacker(session: &Session, number: usize, until: Instant) -> Outcome {
         };
         let name = format!("attacker-{number}-{shift}");
         let ground = Ground::new(session, &name, Scale::Small).await?;
+        let from = begun.elapsed().as_secs_f64() / 60.0;
         // the API server may refuse an attacker
         match (attack.launch)(&ground).await {
             Ok(threat) => {
@@ -231,8 +273,43 @@ async fn attacker(session: &Session, number: usize, until: Instant) -> Outcome {
             Err(error) => eprintln!("{}: {error}", attack.name),
         }
         ground.leave().await?;
+        presences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Presence {
+                attack: attack.name,
+                from,
+                until: begun.elapsed().as_secs_f64() / 60.0,
+            });
     }
     Ok(())
+}
+
+/// Prints the attacks beside which one of ten samples was largest.
+fn tell_worst(what: &str, samples: &[(f64, f64)], presences: &[Presence]) {
+    let values = ninths(samples, presences);
+    let worst = values.iter().take(WORST);
+    let worst = worst.map(|(attack, value)| format!("{value:.0} beside {attack}"));
+    println!("{what}, one of ten: {}", worst.collect::<Vec<_>>().join("; "));
+}
+
+/// The value that one of ten samples beside each attack exceeds, the largest first.
+fn ninths(samples: &[(f64, f64)], presences: &[Presence]) -> Vec<(&'static str, f64)> {
+    let mut beside: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for one in presences {
+        let during = samples
+            .iter()
+            .filter(|(at, _)| (one.from..one.until).contains(at));
+        let values = during.map(|(_, value)| value).filter(|value| !value.is_nan());
+        beside.entry(one.attack).or_default().extend(values);
+    }
+    let ninth = |(attack, mut values): (&'static str, Vec<f64>)| {
+        values.sort_by(f64::total_cmp);
+        Some((attack, *values.get(values.len() * 9 / 10)?))
+    };
+    let mut ninths: Vec<(&str, f64)> = beside.into_iter().filter_map(ninth).collect();
+    ninths.sort_by(|one, other| other.1.total_cmp(&one.1));
+    ninths
 }
 
 /// The honest Kustomizations, and the repositories that they read.
@@ -397,6 +474,18 @@ mod tests {
         let samples: Vec<(f64, f64)> = warm.chain(steady).collect();
         assert!((slope(&samples, 10.0) - 0.5).abs() < 1e-9);
         assert!(slope(&[], 10.0).is_nan(), "no samples are no verdict");
+    }
+
+    #[test]
+    fn values_count_beside_the_attacks_of_their_time() {
+        let presence = |attack: &'static str, from: f64, until: f64| Presence { attack, from, until };
+        let presences = [
+            presence("a", 0.0, 2.0),
+            presence("b", 2.0, 3.0),
+            presence("a", 3.0, 9.0),
+        ];
+        let samples = [(0.5, 10.0), (1.5, 20.0), (2.5, 90.0), (3.5, 30.0)];
+        assert_eq!(ninths(&samples, &presences), [("b", 90.0), ("a", 30.0)]);
     }
 
     #[test]
