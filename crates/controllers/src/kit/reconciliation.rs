@@ -271,14 +271,16 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         Ok(())
     }
 
-    /// Writes the unwritten status of an earlier run. If it describes another spec, this run starts from it: it may
-    /// name what has to be deleted.
+    /// Writes the unwritten status of an earlier run. If the spec changed since, or the object is deleted, this run
+    /// starts from it in place of that: it may name what has to be deleted.
     pub(super) async fn write_unwritten(&mut self) -> Result<(), Stop> {
         let Some(unwritten) = self.unwritten.take() else {
             return Ok(());
         };
         if unwritten.generation != self.object.meta().generation {
             self.hold_status(unwritten.status);
+            // the next status does not differ by what they say
+            unwritten.notices.into_iter().for_each(|notice| self.emit(notice));
             return Ok(());
         }
         self.publish(unwritten.status, unwritten.notices).await?;

@@ -91,23 +91,20 @@ pub(super) fn own(cx: &HelmReleases, _run: &Run<'_>, declared: &Declared) -> Own
 }
 
 /// The HelmChart of a deleted release whose status names none. The status is lost if the process ends just after it
-/// created the HelmChart; then the spec may have changed, too.
+/// created the HelmChart; then the spec may have changed, too, so that only the labels tell.
 pub(super) fn unnamed(cx: &HelmReleases, declared: &Declared) -> UnnamedChart {
     let release = &declared.key;
-    let usual = Key {
-        namespace: release.namespace.clone(),
-        name: format!("{}-{}", release.namespace, release.name),
-    };
-    let declared_now = declared.owns_chart.then(|| declared.source.key());
-    for key in declared_now.into_iter().chain([usual]) {
-        let found = cx.charts.get(&key);
-        if found.is_some_and(|found| is_own(&found, release)) {
-            return UnnamedChart::Exists(format!("{}/{}", key.namespace, key.name));
-        }
-    }
-    match declared.owns_chart && !is_listed(&cx.charts) {
-        true => UnnamedChart::Unlisted,
-        false => UnnamedChart::None,
+    let is_here = |chart: &HelmChart| chart.metadata.namespace.as_ref() == Some(&release.namespace);
+    // labels of another namespace may be another tenant's
+    let everywhere = !cx.kit.settings.policy.no_cross_namespace_refs;
+    let charts = cx.charts.all();
+    let own = charts
+        .iter()
+        .find(|chart| is_own(chart, release) && (everywhere || is_here(chart)));
+    match own {
+        Some(chart) => UnnamedChart::Exists(Key::of(&chart.metadata).to_string()),
+        None if declared.owns_chart && !is_listed(&cx.charts) => UnnamedChart::Unlisted,
+        None => UnnamedChart::None,
     }
 }
 

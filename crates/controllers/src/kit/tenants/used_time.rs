@@ -8,7 +8,7 @@ pub(in crate::kit) struct Limit {
     pub(in crate::kit) most: Duration,
     /// The time that is given back each second.
     pub(in crate::kit) per_second: Duration,
-    /// More is never owed.
+    /// The most that counts as used.
     pub(in crate::kit) debt_max: Duration,
 }
 
