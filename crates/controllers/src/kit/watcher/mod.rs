@@ -237,16 +237,7 @@ impl ObjectWatcher {
         rules: Arc<dyn OwnerRules>,
         wake: impl Fn(Wake) + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            shared: Arc::new(Shared {
-                client,
-                pace,
-                rules,
-                wake: Box::new(wake),
-                by_tenant: None,
-                inner: Mutex::default(),
-            }),
-        }
+        Self::with(client, pace, rules, wake, None)
     }
 
     /// A watcher of a cluster that a tenant named.
@@ -257,13 +248,23 @@ impl ObjectWatcher {
         wake: impl Fn(Wake) + Send + Sync + 'static,
         by_tenant: (YieldPolicy, Tenant),
     ) -> Self {
+        Self::with(client, pace, rules, wake, Some(by_tenant))
+    }
+
+    fn with(
+        client: Client,
+        pace: Pace,
+        rules: Arc<dyn OwnerRules>,
+        wake: impl Fn(Wake) + Send + Sync + 'static,
+        by_tenant: Option<(YieldPolicy, Tenant)>,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 client,
                 pace,
                 rules,
                 wake: Box::new(wake),
-                by_tenant: Some(by_tenant),
+                by_tenant,
                 inner: Mutex::default(),
             }),
         }
