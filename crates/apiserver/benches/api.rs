@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
 
+/// The allocator of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// Builds one cluster, prints the nanoseconds it took, and exits.
 const START_ONCE: &str = "--start-once";

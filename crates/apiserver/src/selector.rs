@@ -4,6 +4,7 @@
 //! with them.
 
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// All requirements must match.
@@ -43,14 +44,9 @@ impl LabelSelector {
         self.0.is_empty()
     }
 
-    /// `labels` is `metadata.labels`, or null.
-    pub(crate) fn matches_labels(&self, labels: &Value) -> bool {
-        if self.0.is_empty() {
-            return true;
-        }
-        let labels = labels.as_object();
-        let get = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
-        self.0.iter().all(|r| r.matches(get(&r.key)))
+    /// `label` has the value of a label, if an object has it.
+    pub(crate) fn matches<'a>(&self, label: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
+        self.0.iter().all(|r| r.matches(label(&r.key).as_deref()))
     }
 }
 
@@ -478,7 +474,8 @@ mod tests {
         let map: serde_json::Map<String, Value> =
             labels.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
         let object = json!({ "metadata": { "labels": map } });
-        let got = LabelSelector::parse(selector).map(|s| s.matches_labels(&object["metadata"]["labels"]));
+        let label = |name: &str| object["metadata"]["labels"][name].as_str().map(Cow::Borrowed);
+        let got = LabelSelector::parse(selector).map(|s| s.matches(label));
         assert_eq!(got, expected.map_err(str::to_owned), "{selector}");
     }
 

@@ -41,7 +41,7 @@ impl Selection {
     }
 
     pub(crate) fn matches(&self, resource: &Resource, entry: &Entry) -> bool {
-        if !self.labels.is_empty() && !self.labels.matches_labels(&entry.labels()) {
+        if !self.labels.matches(|name| entry.label(name)) {
             return false;
         }
         self.fields.is_empty() || {

@@ -221,6 +221,8 @@ pub(crate) fn list_json(
     let mut out = serde_json::to_vec(&empty).map_err(failed)?;
     // The items come last: `]}` is appended after them.
     out.truncate(out.len().saturating_sub(2));
+    // each growth would touch new pages
+    out.reserve(entries.iter().map(|entry| entry.known_size() + 1).sum());
     let custom = resource.is_custom();
     for (n, entry) in entries.iter().enumerate() {
         if n > 0 {

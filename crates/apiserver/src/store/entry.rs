@@ -5,11 +5,13 @@
 //! reader of a packed entry builds the tree again.
 
 use std::borrow::Cow;
-use std::io::Write as _;
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 /// One revision of one object.
@@ -18,6 +20,8 @@ pub struct Entry {
     /// The revision of the write; for a deletion's entry, the deletion's.
     pub revision: u64,
     pub(super) weight: usize,
+    /// JSON keeps the tree.
+    survives: bool,
     /// At least one of the two is set.
     tree: OnceLock<Value>,
     encoded: OnceLock<Arc<Encoded>>,
@@ -38,28 +42,40 @@ struct Encoded {
 const NODE_BYTES: usize = 64;
 /// A packed entry besides its JSON, its key and its event.
 const PACKED_BYTES: usize = 512;
+/// Few objects have more JSON.
+const ENCODED_BYTES: usize = 4096;
 /// The JSON parser refuses 128 levels.
 const PACKED_LEVELS_MAX: usize = 100;
 
-fn weigh(value: &Value) -> usize {
-    NODE_BYTES
-        + match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(weigh).sum(),
-            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + weigh(value)).sum(),
-        }
+/// The size of a value in memory, and whether the JSON parser returns the same value for its JSON: it may round
+/// floating-point numbers differently.
+#[derive(Clone, Copy)]
+struct Measure {
+    bytes: usize,
+    survives: bool,
 }
 
-/// Whether the parser returns the same value for its JSON: it may round floating-point numbers differently.
-fn survives(value: &Value, levels: usize) -> bool {
-    levels > 0
-        && match value {
-            Value::Null | Value::Bool(_) | Value::String(_) => true,
-            Value::Number(number) => !number.is_f64(),
-            Value::Array(items) => items.iter().all(|item| survives(item, levels - 1)),
-            Value::Object(fields) => fields.values().all(|field| survives(field, levels - 1)),
+fn measure(value: &Value, levels: usize) -> Measure {
+    let mut all = Measure {
+        bytes: NODE_BYTES,
+        survives: levels > 0,
+    };
+    let mut add = |part: &Value| {
+        let part = measure(part, levels.saturating_sub(1));
+        all.bytes += part.bytes;
+        all.survives &= part.survives;
+    };
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => all.survives &= !number.is_f64(),
+        Value::String(text) => all.bytes += text.len(),
+        Value::Array(items) => items.iter().for_each(add),
+        Value::Object(fields) => {
+            fields.values().for_each(&mut add);
+            all.bytes += fields.keys().map(String::len).sum::<usize>();
         }
+    }
+    all
 }
 
 impl Entry {
@@ -72,9 +88,11 @@ impl Entry {
             .or_insert_with(|| Value::Object(serde_json::Map::new()))
             .as_object_mut()?
             .insert("resourceVersion".to_owned(), Value::String(revision.to_string()));
+        let Measure { bytes, survives } = measure(&object, PACKED_LEVELS_MAX);
         Some(Self {
             revision,
-            weight: weigh(&object),
+            weight: bytes,
+            survives,
             tree: OnceLock::from(object),
             encoded: OnceLock::new(),
         })
@@ -87,17 +105,14 @@ impl Entry {
 
     /// The same revision without its tree; the entry itself if it has none, or if JSON does not keep it.
     pub(super) fn packed(self: &Arc<Self>) -> Arc<Self> {
-        if self
-            .tree
-            .get()
-            .is_none_or(|tree| !survives(tree, PACKED_LEVELS_MAX))
-        {
+        if self.tree.get().is_none() || !self.survives {
             return Arc::clone(self);
         }
         let encoded = Arc::clone(self.encoding());
         Arc::new(Self {
             revision: self.revision,
             weight: PACKED_BYTES + encoded.bytes.len(),
+            survives: self.survives,
             tree: OnceLock::new(),
             encoded: OnceLock::from(encoded),
         })
@@ -144,9 +159,25 @@ impl Entry {
         }
     }
 
+    /// The value of one of the stored `metadata.labels`; of a packed entry without reading the others.
+    pub(crate) fn label(&self, name: &str) -> Option<Cow<'_, str>> {
+        match (self.tree.get(), self.encoded.get()) {
+            (None, Some(encoded)) => text_member(&encoded.bytes[encoded.labels.clone()], name),
+            _ => {
+                let value = self.object()["metadata"]["labels"].get(name)?;
+                value.as_str().map(Cow::Borrowed)
+            }
+        }
+    }
+
     /// The object as JSON, encoded on first use. List pages, watchers and the journal share the bytes.
     pub fn encoded(&self) -> Bytes {
         self.encoding().bytes.clone()
+    }
+
+    /// The bytes of the JSON; 0 before its first use.
+    pub(crate) fn known_size(&self) -> usize {
+        self.encoded.get().map_or(0, |encoded| encoded.bytes.len())
     }
 
     /// Appends the object as JSON without `apiVersion` and `kind`, the form of items in a typed list.
@@ -175,8 +206,47 @@ fn decode(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
+/// The text of one member of an object's JSON.
+fn text_member<'a>(object: &'a [u8], name: &str) -> Option<Cow<'a, str>> {
+    let mut reader = serde_json::Deserializer::from_slice(object);
+    Member(name).deserialize(&mut reader).ok().flatten()
+}
+
+struct Member<'a>(&'a str);
+
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'a> DeserializeSeed<'a> for Member<'_> {
+    type Value = Option<Cow<'a, str>>;
+
+    fn deserialize<D: serde::Deserializer<'a>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Member<'_> {
+    type Value = Option<Cow<'a, str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut members: M) -> Result<Self::Value, M::Error> {
+        let mut found = None;
+        while let Some(Text(name)) = members.next_key()? {
+            if name == self.0 {
+                found = members.next_value::<Option<Text<'a>>>()?;
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found.map(|Text(text)| text))
+    }
+}
+
 fn encode(object: &Value) -> Encoded {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(ENCODED_BYTES);
     let mut untyped: Vec<Range<usize>> = Vec::new();
     let (mut api_version, mut labels) = (0..0, 0..0);
     let mut separator = b'{';
@@ -247,8 +317,9 @@ fn write_member(out: &mut Vec<u8>, name: &str, value: &Value) -> Range<usize> {
 }
 
 fn write_name(out: &mut Vec<u8>, name: &str) {
-    // Writing to a Vec cannot fail.
-    let _ = write!(out, "{}:", Value::from(name));
+    // Writing JSON to a Vec cannot fail.
+    let _ = serde_json::to_writer(&mut *out, name);
+    out.push(b':');
 }
 
 #[cfg(test)]
@@ -268,7 +339,7 @@ mod tests {
                 true,
             ),
             (
-                json!({ "apiVersion": "v1", "metadata": { "a": {}, "labels": { "x": "y" }, "name": "n" } }),
+                json!({ "apiVersion": "v1", "metadata": { "a": {}, "labels": { "a": "", "x": "y", "é\n": "\"" } } }),
                 true,
             ),
             (json!({ "apiVersion": "a/v1", "metadata": {} }), true),
@@ -281,6 +352,13 @@ mod tests {
             assert_eq!(packed.encoded(), entry.encoded());
             assert_eq!(packed.api_version(), entry.api_version());
             assert_eq!(*packed.labels(), entry.object()["metadata"]["labels"]);
+            for label in ["x", "é\n", "none"] {
+                assert_eq!(packed.label(label), entry.label(label));
+                assert_eq!(
+                    packed.label(label).as_deref(),
+                    entry.object()["metadata"]["labels"][label].as_str()
+                );
+            }
             assert_eq!(*packed.view(), *entry.object());
             assert_eq!(packed.tree.get().is_none(), packs);
             assert_eq!((packed.object(), packed.revision), (entry.object(), 7));
