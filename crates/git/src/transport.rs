@@ -43,7 +43,7 @@ mod watchdog;
 pub(crate) use http::{Answer, Ask, Clients};
 pub(crate) use push::{Pushed, RefUpdate};
 pub use ssh::{SshAlgorithmError, SshAlgorithms};
-use watchdog::Watchdog;
+use watchdog::Deadline;
 
 const AGENT: &str = concat!("git/equate-", env!("CARGO_PKG_VERSION"));
 
@@ -288,7 +288,7 @@ pub(crate) struct Session {
     url: String,
     limits: Limits,
     byte_budget: Option<ByteBudget>,
-    _watchdog: Watchdog,
+    _deadline: Deadline,
 }
 
 impl fmt::Debug for Session {
@@ -356,12 +356,12 @@ impl Session {
             failure,
         };
         let interrupt = Arc::clone(&shared.interrupt);
-        let (transport, watchdog): (Box<dyn Transport + Send>, io::Result<Watchdog>) = match endpoint.scheme {
+        let (transport, watched): (Box<dyn Transport + Send>, io::Result<Deadline>) = match endpoint.scheme {
             Scheme::Http | Scheme::Https => {
                 let transport =
                     http::connect(clients, remote, endpoint, credentials, &shared).map_err(&failed)?;
                 let fire = move || interrupt.store(true, Ordering::Release);
-                (transport, Watchdog::start(shared.deadline, fire))
+                (transport, clients.watchdog.watch(shared.deadline, fire))
             }
             Scheme::Ssh => {
                 let (transport, cut) = ssh::connect(
@@ -377,10 +377,10 @@ impl Session {
                     interrupt.store(true, Ordering::Release);
                     cut.cut();
                 };
-                (transport, Watchdog::start(shared.deadline, fire))
+                (transport, clients.watchdog.watch(shared.deadline, fire))
             }
         };
-        let watchdog = watchdog.map_err(|error| {
+        let deadline = watched.map_err(|error| {
             failed(Failure::new(Kind::Storage, "cannot start a thread for the timeout").because(error))
         })?;
         let mut transport = transport;
@@ -402,7 +402,7 @@ impl Session {
             url,
             limits: limits.clone(),
             byte_budget: remote.byte_budget.clone(),
-            _watchdog: watchdog,
+            _deadline: deadline,
         })
     }
 

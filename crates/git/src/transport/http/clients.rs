@@ -20,7 +20,7 @@ use crate::{
     kind::Kind,
     remote::{Credentials, Proxy, ProxyProtocol, Remote},
     secret::Secret,
-    transport::{AGENT, Failure, Shared, SshAlgorithms},
+    transport::{AGENT, Failure, Shared, SshAlgorithms, watchdog::Watchdog},
 };
 
 const IDLE: Duration = Duration::from_secs(90);
@@ -31,6 +31,7 @@ const CLIENTS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     inner: Mutex<Inner>,
+    pub(in crate::transport) watchdog: Watchdog,
     ssh: SshAlgorithms,
     egress: Egress,
 }
