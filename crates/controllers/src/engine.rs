@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::about::About;
+use crate::kit::background::Background;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::events::{Limits as EventLimits, Recorder};
 use crate::kit::feed;
@@ -229,6 +230,14 @@ impl Builder {
         self
     }
 
+    /// Threads with a low priority, for the runs of busy tenants and the watches of their clusters; by default those
+    /// of the runtime.
+    #[must_use]
+    pub fn background(mut self, threads: Background) -> Self {
+        self.settings.background = Some(threads);
+        self
+    }
+
     /// The controllers to run; all by default.
     #[must_use]
     pub fn controllers(mut self, controllers: ControllerSet) -> Self {
@@ -351,6 +360,7 @@ impl Engine {
                 tenants: Tenants::default(),
                 timeout_max: Duration::MAX,
                 threads: Threads::Own,
+                background: None,
                 unreconciled: BTreeSet::new(),
             },
             concurrency: 8,

@@ -82,11 +82,14 @@ impl Egress {
         let found: Vec<SocketAddr> = match host.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => {
-                let found = tokio::net::lookup_host((host, port)).await;
-                found
-                    .map_err(|source| ConnectError::Unresolved(host.to_owned(), source))?
-                    .take(ADDRESSES_MAX)
-                    .collect()
+                let named = (host.to_owned(), port);
+                // a task of the runtime: a thread that is started for the lookup has the priority of the one that polls
+                let lookup = tokio::spawn(async move {
+                    let found = tokio::net::lookup_host(named).await?;
+                    Ok(found.take(ADDRESSES_MAX).collect())
+                });
+                let found = lookup.await.map_err(io::Error::other).flatten();
+                found.map_err(|source| ConnectError::Unresolved(host.to_owned(), source))?
             }
         };
         let is_exempt = self

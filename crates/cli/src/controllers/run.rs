@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use equate_apiserver::Pace;
 use equate_controllers::engine::{Builder, StartError};
+use equate_controllers::kit::background::Background;
 use equate_controllers::kit::lease::{self, Held, LeaseConfig, LeaseConfigError};
 use equate_controllers::kit::notify::{Notifier, NotifyError};
 use equate_controllers::kit::request_turns::RequestTurns;
@@ -87,8 +88,8 @@ pub(crate) enum ControllersError {
     Events(#[from] NotifyError),
     #[error("could not listen for signals")]
     Signal(#[source] std::io::Error),
-    #[error("could not start the threads of probes and Leases")]
-    Vital(#[source] std::io::Error),
+    #[error("could not start threads")]
+    Threads(#[source] std::io::Error),
 }
 
 impl Failure for ControllersError {
@@ -113,7 +114,7 @@ impl Failure for ControllersError {
             | Self::Lost(_)
             | Self::Events(_)
             | Self::Signal(_)
-            | Self::Vital(_) => None,
+            | Self::Threads(_) => None,
         }
     }
 }
@@ -140,7 +141,8 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
     let egress = entry::instead_of(egress, &args.instead_of)?;
     let mirrors = mirrors(&args, egress.clone())?;
     let mut interrupts = Interrupts::listen().map_err(ControllersError::Signal)?;
-    let vital = Vital::start().map_err(ControllersError::Vital)?;
+    let vital = Vital::start().map_err(ControllersError::Threads)?;
+    let background = Background::start().map_err(ControllersError::Threads)?;
     let args = Arc::new(args);
     let metrics = Metrics::new(&controllers, args.concurrent);
     let probe = Probe::new(Arc::clone(&metrics));
@@ -186,6 +188,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet) -> Result<(), C
         .policy(policy)
         .shards(shards)
         .tenants(args.tenancy.tenants(&args.scope.namespace))
+        .background(background)
         .timeout_max(args.timeout_max.get())
         .egress(egress)
         .configure(transit)
@@ -434,7 +437,7 @@ async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersE
     let make = |config| {
         let builder = ClientBuilder::try_from(config)?;
         let limits = LimitLayer(AnswerLimits::OWN);
-        let turns = RequestTurns::default();
+        let turns = RequestTurns::new(args.tenancy.tenants(&args.scope.namespace));
         let builder = builder.with_layer(&limits).with_layer(requests);
         Ok(builder.with_layer(&turns).build())
     };

@@ -30,6 +30,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::background::Background;
 use super::backoff::Jitter;
 use super::callbacks::CallbackTime;
 use super::controller::Reconcilable;
@@ -80,6 +81,8 @@ pub(crate) struct Settings {
     /// The limit of a build, fetch or download.
     pub(crate) timeout_max: Duration,
     pub(crate) threads: Threads,
+    /// Polls the runs of busy tenants.
+    pub(crate) background: Option<Background>,
     /// API groups and kinds that nothing reconciles: their health is not awaited.
     pub(crate) unreconciled: BTreeSet<(String, String)>,
 }
@@ -221,7 +224,7 @@ impl Kit {
         let processors = Processors::of_machine(settings.tenants.clone(), settings.threads.clone());
         let sessions = Sessions::new(settings.tenants.clone());
         let callback_time = Arc::new(CallbackTime::new(settings.tenants.clone()));
-        let yielding = YieldPolicy::new(settings.tenants.clone());
+        let yielding = YieldPolicy::new(settings.tenants.clone(), settings.background.clone());
         let owner_rules = Arc::new(RulesByKind::default());
         let rules = || Arc::clone(&owner_rules) as Arc<dyn OwnerRules>;
         let object_changed = {

@@ -6,6 +6,8 @@
 //!
 //! The same holds for watches of other clusters. Their servers decide how much they send, and may send without end:
 //! so watches of a tenant that used more than [`WATCHES`] also pause.
+//!
+//! With [`Background`] threads, those watches and the runs that begin while their tenant is busy are polled there.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -14,8 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
+use super::background::Background;
 use super::processors::thread_time;
 use super::tenants::used_time::{Limit, UsedTime};
 use super::tenants::{Tenant, Tenants};
@@ -43,6 +47,7 @@ const TENANTS_MAX: usize = 1024;
 #[derive(Debug, Clone, Default)]
 pub struct YieldPolicy {
     tenants: Tenants,
+    background: Option<Background>,
     // held for a map operation
     used: Arc<Mutex<HashMap<Tenant, Used>>>,
 }
@@ -58,9 +63,10 @@ struct Times {
 }
 
 impl YieldPolicy {
-    pub(crate) fn new(tenants: Tenants) -> Self {
+    pub(crate) fn new(tenants: Tenants, background: Option<Background>) -> Self {
         Self {
             tenants,
+            background,
             used: Arc::default(),
         }
     }
@@ -75,13 +81,23 @@ impl YieldPolicy {
         self.yielding(tenant, run, false)
     }
 
-    /// The future of a watch of a tenant's cluster, which yields like a run, and pauses if it takes too much.
-    pub(crate) fn watch<F: Future>(
-        &self,
-        tenant: &Tenant,
-        watch: F,
-    ) -> impl Future<Output = F::Output> + use<F> {
-        self.yielding(tenant, watch, true)
+    /// The threads for a run that begins now; `None` for those of the runtime.
+    pub(crate) fn background(&self, tenant: &Tenant) -> Option<&Background> {
+        let background = self.background.as_ref()?;
+        let is_busy = !self.tenants.is_platform(tenant) && Times::of(&self.used(tenant)).yields() > 0;
+        is_busy.then_some(background)
+    }
+
+    /// Begins a watch of a tenant's cluster, which yields like a run, and pauses if it takes too much.
+    pub(crate) fn spawn_watch<F>(&self, tenant: &Tenant, watch: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send> + Send + 'static,
+    {
+        let watch = self.yielding(tenant, watch, true);
+        match &self.background {
+            Some(background) if !self.tenants.is_platform(tenant) => background.spawn(watch),
+            _ => tokio::spawn(watch),
+        }
     }
 
     fn yielding<F: Future>(
@@ -158,6 +174,7 @@ mod tests {
     use crate::kit::queue::{Queue, Requeue, Settings};
     use crate::kit::wake::Reason;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread::ThreadId;
     use tokio::sync::mpsc;
     use tokio_util::sync::CancellationToken;
 
@@ -204,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn run_of_a_busy_tenant_lets_others_go_first() {
-        let yielding = YieldPolicy::new(Tenants::of_cluster(["flux-system".to_owned()]));
+        let yielding = YieldPolicy::new(Tenants::of_cluster(["flux-system".to_owned()]), None);
         assert_eq!(polls_between(&yielding, "a").await, 1);
         make_busy(&yielding, "a");
         make_busy(&yielding, "flux-system");
@@ -249,6 +266,48 @@ mod tests {
         assert_eq!(begun(settings).await, ["b/app", "a/app"]);
     }
 
+    #[tokio::test]
+    async fn runs_of_busy_tenants_and_watches_are_in_the_background() {
+        async fn thread() -> ThreadId {
+            std::thread::current().id()
+        }
+        let platform = Tenants::of_cluster(["flux-system".to_owned()]);
+        let yielding = YieldPolicy::new(platform, Some(Background::start().unwrap()));
+        let here = thread().await;
+        for (namespace, busy, background) in [
+            ("a", false, false),
+            ("b", true, true),
+            ("flux-system", true, false),
+        ] {
+            if busy {
+                make_busy(&yielding, namespace);
+            }
+            let tenant = yielding.tenant(namespace);
+            let queue: Queue<String> = Queue::new(Settings {
+                yielding: yielding.clone(),
+                ..Settings::default()
+            });
+            let (stop, (begins, mut begun)) = (CancellationToken::new(), mpsc::unbounded_channel());
+            queue.wake(format!("{namespace}/app"), Reason::Changed);
+            let handler = move |_, _| {
+                let begins = begins.clone();
+                async move {
+                    begins.send(thread().await).unwrap();
+                    Requeue::Wait
+                }
+            };
+            let running = tokio::spawn({
+                let stop = stop.clone();
+                async move { queue.run(stop, handler).await }
+            });
+            assert_eq!(begun.recv().await.unwrap() != here, background, "{namespace}");
+            stop.cancel();
+            running.await.unwrap();
+            let watched = yielding.spawn_watch(&tenant, thread()).await.unwrap();
+            assert_eq!(watched != here, namespace != "flux-system", "{namespace}");
+        }
+    }
+
     /// Computes for so long.
     fn compute(time: Duration) {
         let before = thread_time();
@@ -269,7 +328,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn watch_pauses_after_it_took_too_much() {
-        let yielding = YieldPolicy::new(Tenants::of_cluster(["flux-system".to_owned()]));
+        let yielding = YieldPolicy::new(Tenants::of_cluster(["flux-system".to_owned()]), None);
         let watched = async |namespace: &str, used: Duration| {
             let tenant = yielding.tenants.of(namespace);
             let times = yielding.used(&tenant);
@@ -284,7 +343,7 @@ mod tests {
                     yield_once().await;
                 }
             };
-            yielding.watch(&tenant, watch).await;
+            yielding.yielding(&tenant, watch, true).await;
             now.elapsed()
         };
         let second = Duration::from_secs(1);

@@ -2,8 +2,8 @@
 
 use equate_api::source::Artifact;
 use equate_source::{Place, Publisher, Storage};
-use tokio::task::spawn_blocking;
 
+use crate::kit::background::blocking;
 use crate::kit::read::chain;
 
 /// The form of a kind's artifacts.
@@ -24,7 +24,7 @@ pub(crate) async fn is_stored(
     form: Form,
 ) -> bool {
     let (storage, publisher) = (storage.clone(), publisher.clone());
-    let adopting = spawn_blocking(move || {
+    let adopting = blocking(move || {
         let Artifact {
             path,
             digest,
@@ -50,7 +50,7 @@ pub(crate) async fn is_stored(
 /// Removes all artifacts of a place.
 pub(crate) async fn remove(storage: &Storage, place: Place) -> Result<(), String> {
     let storage = storage.clone();
-    let removed = spawn_blocking(move || storage.remove(&place).map_err(|error| chain(&error)));
+    let removed = blocking(move || storage.remove(&place).map_err(|error| chain(&error)));
     // the store logs its panic, and the next start removes the rest
     removed.await.unwrap_or(Ok(()))
 }

@@ -6,6 +6,7 @@
 mod core;
 #[cfg(test)]
 mod tests;
+mod waiting_threads;
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
 
 use self::core::{Begins, JobId, QUICK, Schedule};
+use self::waiting_threads::WaitingThreads;
 use super::queue;
 use super::tenants::Tenants;
 
@@ -59,12 +61,9 @@ impl Threads {
         }
     }
 
-    fn start(&self, work: Work) -> std::io::Result<()> {
+    fn start(&self, work: Work, own: &WaitingThreads) -> std::io::Result<()> {
         match self {
-            Self::Own => {
-                let thread = std::thread::Builder::new().name("equate-work".to_owned());
-                thread.spawn(work).map(drop)
-            }
+            Self::Own => own.start(work),
             Self::Runtime(runtime) => {
                 drop(runtime.spawn_blocking(work));
                 Ok(())
@@ -94,6 +93,8 @@ struct Shared {
     state: Mutex<State>,
     tenants: Tenants,
     threads: Threads,
+    /// Those that are its own.
+    waiting_threads: WaitingThreads,
     /// The use of the present thread.
     clock: fn() -> Duration,
     ids: AtomicU64,
@@ -285,6 +286,10 @@ impl Processors {
                 gates: HashMap::new(),
             }),
             tenants,
+            waiting_threads: match &threads {
+                Threads::Own => WaitingThreads::new(),
+                Threads::Runtime(_) => WaitingThreads::default(),
+            },
             threads,
             clock,
             ids: AtomicU64::new(0),
@@ -356,7 +361,7 @@ impl Processors {
             own.end();
             ended.send(result.map_err(|payload| panicked(&*payload))).ok();
         };
-        let started = self.0.threads.start(Box::new(work));
+        let started = self.0.threads.start(Box::new(work), &self.0.waiting_threads);
         started.map_err(|_| JobError::NoThread)?;
         // also if nobody waits any more
         let lowered = GivesWay(thread);
@@ -448,7 +453,7 @@ impl Shared {
             for (job, work, gate) in turns {
                 gate.set(true);
                 if let Some(work) = work
-                    && let Err(error) = self.threads.start(work)
+                    && let Err(error) = self.threads.start(work, &self.waiting_threads)
                 {
                     tracing::error!(%error, "cannot start a thread for a build");
                     without_thread.push(job);
@@ -640,10 +645,26 @@ fn this_thread() -> Option<ThreadId> {
     None
 }
 
+/// The `nice` value of the present thread.
+fn priority() -> i32 {
+    #[cfg(target_os = "linux")]
+    let nice = rustix::process::getpriority_process(this_thread()).unwrap_or_default();
+    #[cfg(not(target_os = "linux"))]
+    let nice = 0;
+    nice
+}
+
+/// Lowers the priority of the present thread, for good.
+pub(super) fn lower_this_thread(nice: i32) {
+    if let Some(thread) = this_thread() {
+        set_priority(thread, nice);
+    }
+}
+
 fn set_priority(thread: ThreadId, nice: i32) {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(Some(thread), nice) {
-        tracing::debug!(%error, nice, "cannot lower the priority of a job");
+        tracing::debug!(%error, nice, "cannot lower the priority of a thread");
     }
     #[cfg(not(target_os = "linux"))]
     match (thread, nice) {}

@@ -296,8 +296,12 @@ where
                     tracing::debug!(%key, reasons = %info.reasons, waited = ?info.waited, "run");
                     let yielding = &self.inner.yielding;
                     let handling = yielding.run(&tenant, handler(key.clone(), info));
-                    let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, run, tenant);
-                    let task = runs.tasks.spawn(seat.taken_by(handling));
+                    let seat = Seat::new(Arc::clone(&self.inner) as Arc<dyn Workers>, run, tenant.clone());
+                    let run = seat.taken_by(handling);
+                    let task = match yielding.background(&tenant) {
+                        Some(background) => background.spawn_in(&mut runs.tasks, run),
+                        None => runs.tasks.spawn(run),
+                    };
                     runs.keys.insert(task.id(), key);
                 }
             }

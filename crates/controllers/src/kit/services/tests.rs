@@ -45,6 +45,7 @@ fn kit(folder: &std::path::Path) -> Kit {
             tenants: Tenants::default(),
             timeout_max: Duration::MAX,
             threads: Threads::Own,
+            background: None,
         },
         configuration: HashMap::new(),
         kinds: BTreeSet::new(),

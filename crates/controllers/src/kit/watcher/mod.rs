@@ -412,7 +412,7 @@ impl ObjectWatcher {
             move |change| Shared::change(&shared, &changed, epoch, change),
         );
         let task = match &self.shared.by_tenant {
-            Some((yielding, tenant)) => tokio::spawn(yielding.watch(tenant, following)),
+            Some((yielding, tenant)) => yielding.spawn_watch(tenant, following),
             None => tokio::spawn(following),
         };
         let feed = Feed {
