@@ -231,7 +231,7 @@ impl Builder {
     }
 
     /// Threads with a low priority, for the runs of busy tenants and the watches of their clusters; by default those
-    /// of the runtime.
+    /// of the runtime. Not with a paused clock.
     #[must_use]
     pub fn background(mut self, threads: Background) -> Self {
         self.settings.background = Some(threads);

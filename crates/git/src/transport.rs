@@ -356,6 +356,11 @@ impl Session {
             failure,
         };
         let interrupt = Arc::clone(&shared.interrupt);
+        let no_thread = |error| {
+            failed(Failure::new(Kind::Storage, "cannot start a thread for the timeout").because(error))
+        };
+        // a connection that takes long lowers the priority of this thread
+        clients.watchdog.begin().map_err(no_thread)?;
         let (transport, watched): (Box<dyn Transport + Send>, io::Result<Deadline>) = match endpoint.scheme {
             Scheme::Http | Scheme::Https => {
                 let transport =
@@ -380,9 +385,7 @@ impl Session {
                 (transport, clients.watchdog.watch(shared.deadline, fire))
             }
         };
-        let deadline = watched.map_err(|error| {
-            failed(Failure::new(Kind::Storage, "cannot start a thread for the timeout").because(error))
-        })?;
+        let deadline = watched.map_err(no_thread)?;
         let mut transport = transport;
         // Our transports add credentials; never prompt for any.
         let nobody = |_| Ok(None);

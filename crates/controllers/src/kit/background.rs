@@ -4,17 +4,18 @@
 //! that runtime, and others may use them. So only the polls themselves wait for a processor.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{AbortHandle, JoinError, JoinHandle, JoinSet, spawn_blocking};
 
 use super::processors::lower_this_thread;
 
-/// The `nice` value. They come before builds of several tenants, so that a lock of theirs is soon free.
+/// The `nice` value. Builds of several tenants have a lower priority: others may wait for a lock of these threads.
 const PRIORITY: i32 = 5;
 
 /// As many threads as there are processors. Clones are the same; the last one ends them, without waiting.
@@ -76,14 +77,41 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::spawn(async { spawn_blocking(work).await }).await?
 }
 
-/// Polls a future in the context of a runtime, on the threads of another one.
-async fn within<F: Future>(runtime: Handle, future: F) -> F::Output {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        let _context = runtime.enter();
-        future.as_mut().poll(context)
-    })
-    .await
+/// Polls and drops a future in the context of a runtime, on the threads of another one.
+struct Within<F> {
+    runtime: Handle,
+    future: Option<Pin<Box<F>>>,
+}
+
+fn within<F: Future>(runtime: Handle, future: F) -> Within<F> {
+    Within {
+        runtime,
+        future: Some(Box::pin(future)),
+    }
+}
+
+impl<F: Future> Future for Within<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        let _context = this.runtime.enter();
+        let Some(future) = &mut this.future else {
+            return Poll::Pending;
+        };
+        let polled = future.as_mut().poll(context);
+        if polled.is_ready() {
+            this.future = None;
+        }
+        polled
+    }
+}
+
+impl<F> Drop for Within<F> {
+    fn drop(&mut self) {
+        let _context = self.runtime.enter();
+        self.future = None;
+    }
 }
 
 #[cfg(test)]
@@ -119,6 +147,31 @@ mod tests {
             assert_eq!((id, begun_in), (own, own));
             assert_eq!(begun_by, thread_name());
         }
+    }
+
+    /// Reports the runtime that it is dropped in.
+    struct Dropped(tokio::sync::mpsc::UnboundedSender<Id>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.send(Handle::current().id()).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn work_is_dropped_in_the_context_of_its_runtime() {
+        let background = Background::start().unwrap();
+        let (send, mut dropped) = tokio::sync::mpsc::unbounded_channel();
+        let ends = Dropped(send.clone());
+        background.spawn(async move { drop(ends) }).await.unwrap();
+        assert_eq!(dropped.recv().await, Some(Handle::current().id()));
+        let stays = Dropped(send);
+        let aborted = background.spawn(async move {
+            let _stays = stays;
+            std::future::pending::<()>().await;
+        });
+        aborted.abort();
+        assert_eq!(dropped.recv().await, Some(Handle::current().id()));
     }
 
     #[cfg(target_os = "linux")]

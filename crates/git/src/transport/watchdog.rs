@@ -3,11 +3,12 @@
 //! One thread serves all sessions. A thread for each would wait for a processor first, if all are busy.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
-/// The thread ends after this time without deadlines.
+/// The thread ends after this time without deadlines, or sooner.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Clones share the thread.
@@ -36,16 +37,29 @@ pub(super) struct Deadline {
 }
 
 impl Watchdog {
+    /// Starts the thread, with the priority of the present one.
+    ///
     /// # Errors
-    /// The thread cannot be started.
-    pub(super) fn watch(&self, at: Instant, fire: impl FnOnce() + Send + 'static) -> io::Result<Deadline> {
-        let mut state = self.0.state();
+    /// It cannot be started.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        self.begin_in(&mut self.0.state())
+    }
+
+    fn begin_in(&self, state: &mut State) -> io::Result<()> {
         if !state.has_thread {
             let watched = Arc::clone(&self.0);
             let builder = thread::Builder::new().name("git-watchdog".to_owned());
             builder.spawn(move || watched.run())?;
             state.has_thread = true;
         }
+        Ok(())
+    }
+
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn watch(&self, at: Instant, fire: impl FnOnce() + Send + 'static) -> io::Result<Deadline> {
+        let mut state = self.0.state();
+        self.begin_in(&mut state)?;
         state.number += 1;
         let place = (at, state.number);
         state.actions.insert(place, Box::new(fire));
@@ -91,7 +105,8 @@ impl Watched {
                 let action = state.actions.pop_first();
                 drop(state);
                 if let Some((_, fire)) = action {
-                    fire();
+                    // a panic must not end the deadlines of others
+                    catch_unwind(AssertUnwindSafe(fire)).ok();
                 }
                 state = self.state();
                 continue;
@@ -137,6 +152,7 @@ mod tests {
             assert!(at >= now + Duration::from_millis(after));
         }
         drop(far);
+        let _broken = watchdog.watch(now, || panic!("a session is broken")).unwrap();
         let _past = watch(4, 0);
         assert_eq!(fires.recv().unwrap().0, 4);
         assert!(fires.try_recv().is_err());
