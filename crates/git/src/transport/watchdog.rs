@@ -105,7 +105,7 @@ impl Watched {
                 let action = state.actions.pop_first();
                 drop(state);
                 if let Some((_, fire)) = action {
-                    // a panic must not end the deadlines of others
+                    // a panic must not end the deadlines of others; its hook has printed it
                     catch_unwind(AssertUnwindSafe(fire)).ok();
                 }
                 state = self.state();

@@ -645,18 +645,20 @@ fn this_thread() -> Option<ThreadId> {
     None
 }
 
-/// The `nice` value of the present thread.
-fn priority() -> i32 {
+/// The `nice` value of the present thread, if it is known.
+fn priority() -> Option<i32> {
     #[cfg(target_os = "linux")]
-    let nice = rustix::process::getpriority_process(this_thread()).unwrap_or_default();
+    let nice = rustix::process::getpriority_process(this_thread()).ok();
     #[cfg(not(target_os = "linux"))]
-    let nice = 0;
+    let nice = Some(0);
     nice
 }
 
-/// Lowers the priority of the present thread, for good.
+/// Lowers the priority of the present thread for good, unless it is as low.
 pub(super) fn lower_this_thread(nice: i32) {
-    if let Some(thread) = this_thread() {
+    if let Some(thread) = this_thread()
+        && priority().is_none_or(|own| own < nice)
+    {
         set_priority(thread, nice);
     }
 }
