@@ -265,6 +265,15 @@ impl Schedule {
         })
     }
 
+    /// Whether it begins with a low priority: its tenant has used more than its share.
+    pub(super) fn begins_low(&self, job: JobId) -> bool {
+        let Some(of) = self.jobs.get(&job) else {
+            return false;
+        };
+        let is_platform = self.queues.get(&of.tenant).is_some_and(|all| all.is_platform);
+        !is_platform && !self.may_be_quick(&of.tenant)
+    }
+
     fn may_be_quick(&self, tenant: &Tenant) -> bool {
         let share = self.ledger.floor() + QUANTUM;
         self.ledger.used(tenant) <= share && !self.long.contains(tenant)

@@ -35,7 +35,7 @@ const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The `nice` value of jobs after their first pause, and of those without pauses, except for [`QUICK`] in a quick place:
 /// the runtime's threads, which answer probes and hear of changes, come first. A short build should not wait for others'
-/// long ones.
+/// long ones. Jobs of a tenant that has used more than its share may have it from their start.
 const JOB_PRIORITY: i32 = 5;
 /// The same while several tenants have jobs, and of sessions with hosts after [`LASTING`].
 const SHARED_PRIORITY: i32 = 10;
@@ -61,9 +61,10 @@ impl Threads {
         }
     }
 
-    fn start(&self, work: Work, own: &WaitingThreads) -> std::io::Result<()> {
+    /// `nice` is the largest value with which the work may begin.
+    fn start(&self, work: Work, nice: i32, own: &WaitingThreads) -> std::io::Result<()> {
         match self {
-            Self::Own => own.start(work),
+            Self::Own => own.start(work, nice),
             Self::Runtime(runtime) => {
                 drop(runtime.spawn_blocking(work));
                 Ok(())
@@ -134,10 +135,11 @@ impl OwnThread {
     fn begin(&self, id: Option<ThreadId>) {
         let mut own = self.id();
         *own = id;
-        let nice = self.nice.load(Ordering::Relaxed);
-        if let Some(id) = *own
-            && nice > 0
-        {
+        let Some(id) = *own else { return };
+        // the thread may have been lowered by earlier work
+        let now = priority().unwrap_or_default();
+        let nice = self.nice.fetch_max(now, Ordering::Relaxed);
+        if nice > now {
             set_priority(id, nice);
         }
     }
@@ -361,7 +363,7 @@ impl Processors {
             own.end();
             ended.send(result.map_err(|payload| panicked(&*payload))).ok();
         };
-        let started = self.0.threads.start(Box::new(work), &self.0.waiting_threads);
+        let started = self.0.threads.start(Box::new(work), 0, &self.0.waiting_threads);
         started.map_err(|_| JobError::NoThread)?;
         // also if nobody waits any more
         let lowered = GivesWay(thread);
@@ -431,7 +433,16 @@ fn nice(core: &Schedule, job: JobId) -> i32 {
     }
 }
 
-type Turns = Vec<(JobId, Option<Work>, Arc<Gate>)>;
+/// The largest `nice` value with which a job may begin.
+fn first_nice(core: &Schedule, job: JobId) -> i32 {
+    match core.begins_low(job) {
+        true => nice(core, job),
+        false => 0,
+    }
+}
+
+/// The jobs whose turn it is; new ones with their work and its `nice` value.
+type Turns = Vec<(JobId, Option<(Work, i32)>, Arc<Gate>)>;
 
 impl Shared {
     /// Never half done: the core's calls are total.
@@ -442,7 +453,11 @@ impl Shared {
     fn turns(&self, state: &mut State) -> Turns {
         let turns = state.core.turns().into_iter();
         turns
-            .filter_map(|job| Some((job, state.new.remove(&job), Arc::clone(state.gates.get(&job)?))))
+            .filter_map(|job| {
+                let new = state.new.remove(&job);
+                let new = new.map(|work| (work, first_nice(&state.core, job)));
+                Some((job, new, Arc::clone(state.gates.get(&job)?)))
+            })
             .collect()
     }
 
@@ -452,8 +467,8 @@ impl Shared {
             let mut without_thread = Vec::new();
             for (job, work, gate) in turns {
                 gate.set(true);
-                if let Some(work) = work
-                    && let Err(error) = self.threads.start(work, &self.waiting_threads)
+                if let Some((work, nice)) = work
+                    && let Err(error) = self.threads.start(work, nice, &self.waiting_threads)
                 {
                     tracing::error!(%error, "cannot start a thread for a build");
                     without_thread.push(job);

@@ -348,6 +348,28 @@ fn a_tenant_that_used_more_than_the_others_has_no_quick_place() {
 }
 
 #[test]
+fn only_jobs_of_tenants_that_used_more_than_their_share_begin_low() {
+    let mut core = Schedule::new(4, 0, HELD_MAX_OF_TESTS);
+    let tenant = |name: &str| Tenant::Namespace(name.into());
+    // each tenant has a job that stays
+    for (number, (name, is_platform)) in [("busy", false), ("quiet", false), ("platform", true)]
+        .into_iter()
+        .enumerate()
+    {
+        core.submit(number as JobId, &tenant(name), is_platform, Begins::InTurn);
+    }
+    core.turns();
+    core.submit(3, &tenant("busy"), false, Begins::InTurn);
+    assert_eq!(first_nice(&core, 3), 0);
+    core.pause(0, 10 * QUANTUM);
+    core.pause(2, 10 * QUANTUM);
+    for (number, name, nice) in [(4, "busy", SHARED_PRIORITY), (5, "quiet", 0), (6, "platform", 0)] {
+        core.submit(number, &tenant(name), name == "platform", Begins::InTurn);
+        assert_eq!(first_nice(&core, number), nice, "{name}");
+    }
+}
+
+#[test]
 fn only_some_tenants_of_long_jobs_are_remembered() {
     let mut core = Schedule::new(1, 1, HELD_MAX_OF_TESTS);
     for number in 0..2_000 {

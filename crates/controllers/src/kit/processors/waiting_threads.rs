@@ -3,6 +3,9 @@
 //!
 //! A thread has the priority of the thread that starts it, and most callers are threads with a low one. So a thread of
 //! its own starts them.
+//!
+//! A thread whose priority was lowered waits, too, for work of a tenant that has used more than its share. An attack can
+//! make 500 pieces of work a second. Each new thread costs 0.1 ms, and leaves memory in the allocator.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use super::{Work, priority};
+use super::{SLOW_PRIORITY, Work, priority};
 
-/// As many wait at most.
+/// The limit of waiting threads with the normal priority, and again of those that were lowered.
 const WAITING_MAX: usize = 16;
-/// A thread waits for so long.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time until a waiting thread ends.
+const WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct WaitingThreads {
@@ -25,11 +28,23 @@ pub(super) struct WaitingThreads {
 
 /// Clones are the same.
 #[derive(Clone, Default)]
-struct Waiting(Arc<Mutex<Vec<WaitingThread>>>);
+struct Waiting {
+    all: Arc<Mutex<Vec<WaitingThread>>>,
+    /// The `nice` value of threads that were not lowered, if it is known.
+    normal: Option<i32>,
+}
 
 struct WaitingThread {
     id: ThreadId,
+    priority: Priority,
     work: Sender<Work>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    Normal,
+    /// To this `nice` value.
+    Lowered(i32),
 }
 
 struct Start {
@@ -40,7 +55,10 @@ struct Start {
 impl WaitingThreads {
     /// They will have the priority of the present thread.
     pub(super) fn new() -> Self {
-        let waiting = Waiting::default();
+        let waiting = Waiting {
+            normal: priority(),
+            ..Waiting::default()
+        };
         let (starter, starts) = channel();
         let own = waiting.clone();
         let builder = thread::Builder::new().name("equate-threads".to_owned());
@@ -51,10 +69,10 @@ impl WaitingThreads {
         }
     }
 
-    /// Runs work on a waiting thread, or on a new one.
-    pub(super) fn start(&self, mut work: Work) -> io::Result<()> {
+    /// Runs work on a waiting thread, or on a new one. The thread was not lowered further than to `nice`.
+    pub(super) fn start(&self, mut work: Work, nice: i32) -> io::Result<()> {
         // the lock is free before the thread wakes
-        while let Some(thread) = { self.waiting.all().pop() } {
+        while let Some(thread) = self.waiting.take(nice) {
             match thread.work.send(work) {
                 Ok(()) => return Ok(()),
                 Err(unsent) => work = unsent.0,
@@ -84,23 +102,42 @@ impl Waiting {
         thread.spawn(move || all.serve(work)).map(drop)
     }
 
+    /// The thread that was lowered most, but not further than to `nice`; of several, the one that waits for the shortest
+    /// time.
+    fn take(&self, nice: i32) -> Option<WaitingThread> {
+        let mut all = self.all();
+        let may = |thread: &WaitingThread| thread.priority <= Priority::Lowered(nice);
+        let fitting = all.iter().enumerate().filter(|(_, thread)| may(thread));
+        let (best, _) = fitting.max_by_key(|(_, thread)| thread.priority)?;
+        Some(all.remove(best))
+    }
+
+    /// Whether there is room for it.
+    fn add(&self, thread: WaitingThread) -> bool {
+        let mut all = self.all();
+        let is_normal = |thread: &WaitingThread| thread.priority == Priority::Normal;
+        let others = all.iter().filter(|other| is_normal(other) == is_normal(&thread));
+        let has_room = others.count() < WAITING_MAX;
+        if has_room {
+            all.push(thread);
+        }
+        has_room
+    }
+
     fn serve(&self, first: Work) {
-        let (own, normal) = (thread::current().id(), priority());
+        let own = thread::current().id();
         let (sender, further) = channel();
         first();
-        // only a privileged process can raise a priority again
-        while normal.is_some() && priority() == normal {
-            {
-                let mut all = self.all();
-                if all.len() >= WAITING_MAX {
-                    return;
-                }
-                all.push(WaitingThread {
-                    id: own,
-                    work: sender.clone(),
-                });
+        while let Some(priority) = may_wait(self.normal, priority()) {
+            let thread = WaitingThread {
+                id: own,
+                priority,
+                work: sender.clone(),
+            };
+            if !self.add(thread) {
+                return;
             }
-            let work = match further.recv_timeout(PATIENCE) {
+            let work = match further.recv_timeout(WAIT) {
                 Ok(work) => work,
                 Err(_) => {
                     let mut all = self.all();
@@ -120,7 +157,18 @@ impl Waiting {
 
     /// Never half done: all calls are total.
     fn all(&self) -> MutexGuard<'_, Vec<WaitingThread>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The priority of a thread that may wait for work, from its `nice` value: slow work is rare, and lasts. Only a privileged
+/// process can raise a priority again.
+fn may_wait(normal: Option<i32>, now: Option<i32>) -> Option<Priority> {
+    let (normal, now) = (normal?, now?);
+    match now {
+        _ if now == normal => Some(Priority::Normal),
+        _ if (normal..SLOW_PRIORITY).contains(&now) => Some(Priority::Lowered(now)),
+        _ => None,
     }
 }
 
@@ -132,13 +180,18 @@ mod tests {
     use crate::kit::processors::lower_this_thread;
 
     /// Its thread, which waits afterwards if it `goes_on`.
-    fn run(threads: &WaitingThreads, goes_on: bool, work: fn()) -> ThreadId {
+    fn run(
+        threads: &WaitingThreads,
+        nice: i32,
+        goes_on: bool,
+        work: impl FnOnce() + Send + 'static,
+    ) -> ThreadId {
         let (send, sent) = channel();
         let work = move || {
             work();
             send.send(thread::current().id()).unwrap();
         };
-        threads.start(Box::new(work)).unwrap();
+        threads.start(Box::new(work), nice).unwrap();
         let id = sent.recv().unwrap();
         let until = Instant::now() + Duration::from_secs(10);
         let waits = || threads.waiting.all().iter().any(|thread| thread.id == id);
@@ -151,13 +204,60 @@ mod tests {
     #[test]
     fn threads_are_used_again_until_their_priority_is_lowered() {
         let threads = WaitingThreads::new();
-        let first = run(&threads, true, || {});
-        assert_eq!(run(&threads, true, || {}), first);
-        if cfg!(target_os = "linux") {
-            assert_eq!(run(&threads, false, || lower_this_thread(19)), first);
-            let second = run(&threads, true, || {});
+        let first = run(&threads, 0, true, || {});
+        assert_eq!(run(&threads, 10, true, || {}), first);
+        if let Some(normal) = priority().filter(|_| cfg!(target_os = "linux")) {
+            let low = normal + 2;
+            assert_eq!(run(&threads, 0, true, move || lower_this_thread(low)), first);
+            let second = run(&threads, normal, true, || {});
             assert_ne!(second, first, "its priority would be too low");
+            assert_eq!(run(&threads, low - 1, true, || {}), second, "for the same reason");
+            assert_eq!(
+                run(&threads, low, true, || {}),
+                first,
+                "the normal one is left to others"
+            );
+            assert_eq!(
+                run(&threads, low, false, || lower_this_thread(SLOW_PRIORITY)),
+                first
+            );
+            assert_eq!(run(&threads, SLOW_PRIORITY, true, || {}), second);
         }
+    }
+
+    #[test]
+    fn slow_threads_and_those_without_a_known_priority_do_not_wait() {
+        let lowered = |nice| Some(Priority::Lowered(nice));
+        for (normal, now, may) in [
+            (Some(0), Some(0), Some(Priority::Normal)),
+            (Some(0), Some(10), lowered(10)),
+            (Some(0), Some(SLOW_PRIORITY), None),
+            (Some(5), Some(10), lowered(10)),
+            (Some(-5), Some(0), lowered(0)),
+            (Some(SLOW_PRIORITY), Some(SLOW_PRIORITY), Some(Priority::Normal)),
+            (Some(0), None, None),
+            (None, Some(0), None),
+        ] {
+            assert_eq!(may_wait(normal, now), may, "{normal:?}, {now:?}");
+        }
+    }
+
+    #[test]
+    fn lowered_threads_leave_room_for_normal_ones() {
+        let waiting = Waiting::default();
+        let add = |priority| {
+            let (work, _) = channel();
+            let id = thread::current().id();
+            waiting.add(WaitingThread { id, priority, work })
+        };
+        for priority in [Priority::Lowered(10), Priority::Normal] {
+            for _ in 0..WAITING_MAX {
+                assert!(add(priority));
+            }
+            assert!(!add(priority));
+        }
+        assert_eq!(waiting.take(10).unwrap().priority, Priority::Lowered(10));
+        assert_eq!(waiting.take(9).unwrap().priority, Priority::Normal);
     }
 
     #[cfg(target_os = "linux")]
@@ -168,7 +268,7 @@ mod tests {
         let (send, sent) = channel();
         let caller = move || {
             lower_this_thread(11);
-            threads.start(Box::new(move || send.send(priority()).unwrap()))
+            threads.start(Box::new(move || send.send(priority()).unwrap()), 0)
         };
         thread::spawn(caller).join().unwrap().unwrap();
         assert_eq!(sent.recv().unwrap(), own);
@@ -186,7 +286,7 @@ mod tests {
                 begin.send(thread::current().id()).unwrap();
                 ended.lock().unwrap().recv().unwrap_err();
             };
-            threads.start(Box::new(work)).unwrap();
+            threads.start(Box::new(work), 0).unwrap();
         }
         let ids: std::collections::HashSet<ThreadId> = begun.iter().take(4).collect();
         assert_eq!(ids.len(), 4);

@@ -1,10 +1,10 @@
 //! Asks all owners for their desired state, for one that deletes; and finds those that have to be built
 //! first.
 //!
-//! Cost: one survey reads all n Kustomizations, and those that each reader of the source declares
-//! (`Surveyor::all`, counted in `Stats::prune_checks`). Without a deletion there is none. All readers of a
-//! source with the same timeout share an answer (`OwnershipGraph::kept_survey`), also while it waits for an
-//! announcement: 1,000 that all prune in one commit made 4 surveys.
+//! Cost: one survey reads all n Kustomizations, each of their sources once, and those that each reader of
+//! the source declares (`Surveyor::all`, counted in `Stats::prune_checks`). Without a deletion there is
+//! none. All readers of a source with the same timeout share an answer (`OwnershipGraph::kept_survey`),
+//! also while it waits for an announcement: 1,000 that all prune in one commit made 4 surveys.
 //!
 //! An answer is not shared while an owner is late, or a declared one is not applied. That depends on the
 //! clock and on the object watcher, of which the graph learns nothing. Each of those L that hold something
@@ -13,7 +13,7 @@
 //!
 //! Waiting holds no worker: the run ends, and the awaited announcement begins the next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use equate_apply::desired::Desired;
@@ -36,31 +36,48 @@ use crate::targets::target::TargetCluster;
 /// The reason when an owner's time is over.
 const LATE: &str = "has not been built in time";
 
+/// The present artifact of a source.
+#[derive(Debug)]
+struct CurrentArtifact {
+    digest: String,
+    revision: String,
+    /// It is the source's present one; that of an earlier process is not.
+    is_checked: bool,
+}
+
 impl Kustomizations {
-    /// Whether an owner could be built and has not been, with its present spec and source.
-    fn is_unbuilt(&self, graph: &OwnershipGraph, key: &ObjectRef, object: &Declaration) -> bool {
-        if object.deleting {
-            return false;
-        }
-        if graph.is_in_other_shard(key) {
-            let supply = self.current_artifact(&object.source);
-            return supply.is_some_and(|(_, revision)| !other_shards::is_settled(object, &revision));
-        }
-        let artifact = self.artifact_digest(&object.source);
-        artifact.is_some_and(|artifact| {
-            let state = graph.desired_state(key);
-            let source = &object.source;
-            // the artifact of an earlier process is not the source's present one
-            (self.kit.sources.serves(source) && !graph.announcements.is_source_checked(source))
-                || !state.is_some_and(|state| state.is_of(object.generation, &artifact))
+    fn checked_artifact(&self, graph: &OwnershipGraph, source: &ObjectRef) -> Option<CurrentArtifact> {
+        let (digest, revision) = self.current_artifact(source)?;
+        let is_checked = !self.kit.sources.serves(source) || graph.announcements.is_source_checked(source);
+        Some(CurrentArtifact {
+            digest,
+            revision,
+            is_checked,
         })
     }
+}
 
-    /// The inputs of an unbuilt owner: each gives it a new deadline.
-    fn unbuilt_from(&self, object: &Declaration) -> (i64, String) {
-        let artifact = self.artifact_digest(&object.source);
-        (object.generation, artifact.unwrap_or_default())
+/// Whether an owner could be built and has not been, with its present spec and source.
+fn is_unbuilt(
+    graph: &OwnershipGraph,
+    key: &ObjectRef,
+    object: &Declaration,
+    artifact: Option<&CurrentArtifact>,
+) -> bool {
+    let Some(artifact) = artifact.filter(|_| !object.deleting) else {
+        return false;
+    };
+    if graph.is_in_other_shard(key) {
+        return !other_shards::is_settled(object, &artifact.revision);
     }
+    let state = graph.desired_state(key);
+    !artifact.is_checked || !state.is_some_and(|state| state.is_of(object.generation, &artifact.digest))
+}
+
+/// The inputs of an unbuilt owner: each gives it a new deadline.
+fn unbuilt_from(object: &Declaration, artifact: Option<&CurrentArtifact>) -> (i64, String) {
+    let digest = artifact.map(|artifact| artifact.digest.clone());
+    (object.generation, digest.unwrap_or_default())
 }
 
 /// The answer of all owners; shared while nothing changes.
@@ -122,12 +139,15 @@ pub(super) fn holders(
     }
     let (mut all, mut until) = (BTreeSet::new(), None);
     for key in holders {
-        let unbuilt = graph.declaration(&key).filter(|object| {
-            cx.is_unbuilt(graph, &key, object)
-                || (graph.is_in_other_shard(&key) && other_shards::keeps(object))
-        });
-        let Some(object) = unbuilt else { continue };
-        let from = cx.unbuilt_from(object);
+        let Some(object) = graph.declaration(&key) else {
+            continue;
+        };
+        let artifact = cx.checked_artifact(graph, &object.source);
+        let keeps = || graph.is_in_other_shard(&key) && other_shards::keeps(object);
+        if !is_unbuilt(graph, &key, object, artifact.as_ref()) && !keeps() {
+            continue;
+        }
+        let from = unbuilt_from(object, artifact.as_ref());
         let since = graph.announcements.awaited_since(&key, from, now);
         let its = deadline(since, ks.timeout);
         if its > now {
@@ -151,6 +171,8 @@ struct Surveyor<'a> {
     ks: &'a Declared,
     target: &'a TargetCluster,
     now: Instant,
+    /// Each source is read once: the graph is locked meanwhile, and most sources have many readers.
+    artifacts: HashMap<ObjectRef, Option<CurrentArtifact>>,
     survey: Survey,
 }
 
@@ -167,6 +189,7 @@ impl<'a> Surveyor<'a> {
             ks,
             target,
             now: Instant::now(),
+            artifacts: HashMap::new(),
             survey: Survey::default(),
         }
     }
@@ -196,12 +219,17 @@ impl<'a> Surveyor<'a> {
             // no commit has both of them: its present desired state is its answer
             return;
         }
-        if self.cx.is_unbuilt(self.graph, &key, object) {
+        if !self.artifacts.contains_key(&object.source) {
+            let artifact = self.cx.checked_artifact(self.graph, &object.source);
+            self.artifacts.insert(object.source.clone(), artifact);
+        }
+        let artifact = self.artifacts.get(&object.source).and_then(Option::as_ref);
+        if is_unbuilt(self.graph, &key, object, artifact) {
             if self.graph.is_in_other_shard(&key) {
-                let source = object.source.clone();
-                return self.leave_open(key, &source);
+                let revision = artifact.map(|artifact| artifact.revision.clone());
+                return self.leave_open(key, &revision.unwrap_or_default());
             }
-            let from = self.cx.unbuilt_from(object);
+            let from = unbuilt_from(object, artifact);
             // without a common commit a failed build is not awaited
             if near || !self.graph.announcements.is_unreached(&key, from.0, &from.1) {
                 self.expect(key, from, near);
@@ -227,8 +255,7 @@ impl<'a> Surveyor<'a> {
 
     /// The desired state of one in another shard is unknown until it has applied the present artifact. Only
     /// deletions wait for that, since it may wait for this one.
-    fn leave_open(&mut self, key: ObjectRef, source: &ObjectRef) {
-        let (_, revision) = self.cx.current_artifact(source).unwrap_or_default();
+    fn leave_open(&mut self, key: ObjectRef, revision: &str) {
         self.survey.in_other_shards.insert(key.clone());
         self.survey
             .mark_unknown(key, format!("has not applied {revision} yet"));
