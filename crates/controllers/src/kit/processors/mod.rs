@@ -136,8 +136,8 @@ impl OwnThread {
         let mut own = self.id();
         *own = id;
         let Some(id) = *own else { return };
-        // the thread may have been lowered by earlier work
-        let now = priority().unwrap_or_default();
+        // the thread may have been lowered by earlier work; above the normal priority it keeps its own
+        let now = priority().unwrap_or_default().max(0);
         let nice = self.nice.fetch_max(now, Ordering::Relaxed);
         if nice > now {
             set_priority(id, nice);

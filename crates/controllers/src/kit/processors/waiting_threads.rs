@@ -4,8 +4,8 @@
 //! A thread has the priority of the thread that starts it, and most callers are threads with a low one. So a thread of
 //! its own starts them.
 //!
-//! A thread whose priority was lowered waits, too, for work of a tenant that has used more than its share. An attack can
-//! make 500 pieces of work a second. Each new thread costs 0.1 ms, and leaves memory in the allocator.
+//! A thread whose priority was lowered waits, too, for work of a tenant that has used more than its share: an attack can
+//! make hundreds of pieces of work a second.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
