@@ -5,8 +5,11 @@
 //! without unsafe code. New corpus entries go below `target/`; the committed seeds are only read.
 
 use std::error::Error;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const FLAGS: [&str; 7] = [
     "--cfg=fuzzing",
@@ -32,9 +35,12 @@ const HOSTS: [&str; 3] = ["answers", "archive", "kubeconfig"];
 pub(crate) struct Args {
     /// The targets; by default all but `answers`, `archive` and `kubeconfig`, which take long to build
     targets: Vec<String>,
-    /// The total time of all targets, in seconds
+    /// The total time of all targets, in seconds; as many run at once as there are processors
     #[arg(long, default_value_t = 60)]
     seconds: usize,
+    /// Build the targets, and run none
+    #[arg(long)]
+    build_only: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
@@ -52,11 +58,26 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     let folder = root.join("target/fuzz");
     let programs = build(&root, &folder, targets.iter().any(is_large))?;
-    let seconds = (args.seconds / targets.len()).max(1);
-    for target in &targets {
-        fuzz(&root, &folder, &programs, target, seconds)?;
+    if args.build_only {
+        return Ok(());
     }
-    Ok(())
+    let seconds = (args.seconds / targets.len()).max(1);
+    let (next, errors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let lane = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = fuzz(&root, &folder, &programs, target, seconds) {
+                let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+                errors.push(error.to_string());
+            }
+        }
+    };
+    let lanes = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| (0..lanes).for_each(|_| drop(scope.spawn(lane))));
+    let errors = errors.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(errors.join("\n").into()),
+    }
 }
 
 /// The target names: each has a folder of seeds.

@@ -13,7 +13,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Build the control plane and fetch the clients into the cache folder
+    /// Build or fetch all real tools into the cache folder
     Build,
     /// Start a control plane, print its kubeconfig's path, serve until interrupted
     Start {
@@ -41,21 +41,49 @@ pub(crate) fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Everything the tests with real peers need; a machine without the tools prints so and passes.
+/// Everything the tests with real peers need, in their order; a machine without the tools prints so and passes.
 fn build() -> Result<(), Box<dyn Error>> {
     let mut progress = |line: &str| eprintln!("peers: {line}");
-    match peers::available(peers::control_plane(&mut progress))? {
-        Ok(plane) => println!("{}", plane.folder().display()),
-        Err(skip) => println!("{}", skip.0),
-    }
-    for version in KubectlVersion::ALL {
-        match peers::available(peers::kubectl(version, &mut progress))? {
-            Ok(clients) => println!("{}", clients.kubectl.display()),
-            Err(skip) => println!("{}", skip.0),
+    tell("sops", peers::sops(&mut progress).map(drop))?;
+    tell("OpenBao", peers::openbao(&mut progress).map(drop))?;
+    // not every machine may reach Debian's archive, or has Node
+    for (name, peer) in [
+        ("distribution", peers::distribution(&mut progress)),
+        ("cosign", peers::cosign(&mut progress)),
+        ("azurite", peers::azurite(&mut progress)),
+    ] {
+        match peer {
+            Ok(_) => println!("{name}"),
+            Err(error) => println!("skipped: {error}"),
         }
     }
-    match peers::available(peers::kustomize(&mut progress))? {
-        Ok(_) => println!("kustomize {}", peers::KUSTOMIZE_API_VERSION),
+    tell("notation", peers::notation(&mut progress).map(drop))?;
+    tell("SeaweedFS", peers::seaweedfs(&mut progress).map(drop))?;
+    tell("Gitea", peers::gitea(&mut progress).map(drop))?;
+    tell("the control plane", peers::control_plane(&mut progress).map(drop))?;
+    for version in KubectlVersion::ALL {
+        let name = format!("kubectl {}", version.number());
+        tell(&name, peers::kubectl(version, &mut progress).map(drop))?;
+    }
+    tell("helm-controller", peers::helm_controller(&mut progress).map(drop))?;
+    tell(
+        "source-controller",
+        peers::source_controller(&mut progress).map(drop),
+    )?;
+    tell(
+        "prometheus-operator",
+        peers::prometheus_operator(&mut progress).map(drop),
+    )?;
+    tell("a manager", peers::manager(&mut progress).map(drop))?;
+    let helm = format!("helm {}", peers::HELM_VERSION);
+    tell(&helm, peers::helm(&mut progress).map(drop))?;
+    let kustomize = format!("kustomize {}", peers::KUSTOMIZE_API_VERSION);
+    tell(&kustomize, peers::kustomize(&mut progress).map(drop))
+}
+
+fn tell(name: &str, peer: Result<(), peers::Error>) -> Result<(), Box<dyn Error>> {
+    match peers::available(peer)? {
+        Ok(()) => println!("{name}"),
         Err(skip) => println!("{}", skip.0),
     }
     Ok(())

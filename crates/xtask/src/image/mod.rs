@@ -1,10 +1,10 @@
 //! `cargo xtask image`: the statically linked program, and an image with nothing else.
 //!
-//! Only the last link differs from an ordinary build, so built libraries are reused; the program replaces
-//! the ordinary one until the next build. Its headers show that it needs no other file ([`elf`]), and a
-//! start in the empty image proves it. buildah makes the image in its own store below `target/`, without
-//! touching other images, and exports an archive. It fetches nothing: the public CA certificates are this
-//! machine's.
+//! Only the last link differs from an ordinary build, so built libraries are reused, with `--profile dev`
+//! those of the tests; the program replaces the ordinary one until the next build. Its headers show that it
+//! needs no other file ([`elf`]), and a start in the empty image proves it. buildah makes the image in its own
+//! store below `target/`, without touching other images, and exports an archive. It fetches nothing: the
+//! public CA certificates are this machine's.
 
 mod elf;
 
@@ -17,6 +17,10 @@ use std::process::{Command, Output};
 pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The path of the program in the image, as in the Dockerfile.
 const PROGRAM: &str = "/equate";
+/// The profile of the tests, whose libraries are used again.
+const TESTS: &str = "dev";
+/// The feature of `equate-cli` that gives dependencies the features that the tests give them.
+pub(crate) const AS_TESTED: &str = "as-tested";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -81,6 +85,9 @@ fn build(profile: &str, target: Option<&str>, root: &Path) -> Result<PathBuf, Bo
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["rustc", "--package", "equate-cli", "--bin", "equate", "--locked"]);
     cargo.args(["--profile", profile]);
+    if profile == TESTS {
+        cargo.args(["--features", AS_TESTED]);
+    }
     if let Some(target) = target {
         cargo.args(["--target", target]);
     }

@@ -38,6 +38,7 @@ impl File {
 
 pub(crate) fn run(_args: &Args) -> Result<(), Box<dyn Error>> {
     let files = files()?;
+    let (tests, image) = packages::features()?;
     let complaints: Vec<String> = [
         sources::check(&files),
         documents::check(&files),
@@ -46,6 +47,7 @@ pub(crate) fn run(_args: &Args) -> Result<(), Box<dyn Error>> {
         retired::check(&files),
         words::check(&files),
         packages::check(&files, &packages::binary_tree()?),
+        packages::check_features(&tests, &image),
     ]
     .concat();
     for complaint in &complaints {

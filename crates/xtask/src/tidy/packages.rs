@@ -43,19 +43,56 @@ pub(super) fn check_with(files: &[File], tree: &str, binary_max: usize, locked_m
     .collect()
 }
 
+/// Packages that `cargo xtask image` would build again in CI, after minutes of building them for the tests:
+/// the workspace's tests ask for other features of them. Both are answers of [`features`].
+pub(super) fn check_features(tests: &str, image: &str) -> Vec<String> {
+    let tests: BTreeSet<&str> = tests.lines().map(without_mark).collect();
+    let image: BTreeSet<&str> = image.lines().map(without_mark).collect();
+    // its own features are the ones that differ
+    let foreign = image
+        .difference(&tests)
+        .filter(|line| !line.starts_with("equate-cli "));
+    foreign
+        .map(|line| {
+            format!(
+                "crates/cli/Cargo.toml: the tests use other features than `{}`: add them to `as-tested`",
+                line.trim()
+            )
+        })
+        .collect()
+}
+
+/// `cargo tree` marks what it has listed before.
+fn without_mark(line: &str) -> &str {
+    line.strip_suffix(" (*)").unwrap_or(line)
+}
+
 /// The packages that the binary is built from, one on a line, as `cargo tree` lists them.
 pub(super) fn binary_tree() -> Result<String, Box<dyn Error>> {
+    tree(&["--package", "equate-cli", "--edges", "normal,build"])
+}
+
+/// The packages and their features, one on a line: of the tests, and of the image in CI.
+pub(super) fn features() -> Result<(String, String), Box<dyn Error>> {
+    const FORMAT: [&str; 2] = ["--format", "{p} {f}"];
+    let tests = [
+        ["--workspace", "--edges"].as_slice(),
+        &["normal,build,dev"],
+        &FORMAT,
+    ];
+    let image = [
+        ["--package", "equate-cli", "--features", crate::image::AS_TESTED].as_slice(),
+        &["--edges", "normal,build"],
+        &FORMAT,
+    ];
+    Ok((tree(&tests.concat())?, tree(&image.concat())?))
+}
+
+fn tree(arguments: &[&str]) -> Result<String, Box<dyn Error>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args([
-            "tree",
-            "--locked",
-            "--package",
-            "equate-cli",
-            "--edges",
-            "normal,build",
-        ])
-        .args(["--target", PLATFORM, "--prefix", "none"])
+        .args(["tree", "--locked", "--target", PLATFORM, "--prefix", "none"])
+        .args(arguments)
         .output()?;
     if !output.status.success() {
         let error = String::from_utf8_lossy(&output.stderr);

@@ -387,3 +387,17 @@ fn the_dependency_tree_has_ceilings() {
         ],
     );
 }
+
+#[test]
+fn the_image_uses_the_libraries_of_the_tests() {
+    let tests =
+        "equate-cli v0.1.0 (/w/crates/cli) \ntokio v1.54.1 net,test-util\neither v1.19.0 std,use_std (*)\n";
+    let image =
+        "equate-cli v0.1.0 (/w/crates/cli) as-tested\ntokio v1.54.1 net\neither v1.19.0 std,use_std\n";
+    check(
+        &packages::check_features(tests, image),
+        &[
+            "crates/cli/Cargo.toml: the tests use other features than `tokio v1.54.1 net`: add them to `as-tested`",
+        ],
+    );
+}
