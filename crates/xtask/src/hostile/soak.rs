@@ -1,7 +1,7 @@
 //! `cargo xtask hostile --soak`: 200 honest Kustomizations beside 20 attacking namespaces, for a long time.
 //!
-//! Commits are timed before and during the attacks. Memory and file descriptors are sampled; the growth of
-//! memory is the slope of a line through the samples after the warm-up.
+//! Commits are timed before and during the attacks. What builds use comes and goes, so growth is that of the memory
+//! which is left without attackers: they pause after a third of the time, and end.
 //!
 //! Attackers are on machines of their own, and so are the honest git servers. Here the attackers' threads have the
 //! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it:
@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::attacks::{self, Attack};
@@ -31,7 +33,7 @@ const KUSTOMIZATIONS: usize = 200;
 const ATTACKERS: usize = 20;
 /// Repositories of the honest Kustomizations: a commit reaches those of one.
 const REPOSITORIES: usize = 10;
-const COMMITS_BEFORE: usize = 100;
+const COMMITS_BEFORE: usize = 200;
 /// The pause between two commits.
 const PAUSE: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,7 +43,11 @@ const AT_ONCE: usize = 16;
 const POLL: Duration = Duration::from_millis(5);
 
 /// The time for memory to be given back after the attackers.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE: Duration = Duration::from_secs(30);
+/// The next attack is this many further in the list, where its neighbours are alike.
+const STRIDE: usize = 11;
+/// Commits are counted for each part of this length, too.
+const PART: Duration = Duration::from_secs(300);
 /// The attacks that are named at the end.
 const WORST: usize = 5;
 
@@ -59,6 +65,8 @@ const NICE: i32 = 19;
 struct Measured {
     normal: Times,
     attacked: Times,
+    /// Of each part of the time.
+    parts: BTreeMap<u64, Times>,
     /// Of those, until the source has the commit.
     fetched: Times,
     /// Of single reads of the API meanwhile.
@@ -73,12 +81,35 @@ struct Measured {
     memory_before: f64,
 }
 
+/// The attackers' part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Attack,
+    /// Nobody attacks, so that the memory which is left can be read.
+    Pause,
+    End,
+}
+
 /// An attack, in minutes since the first.
 #[derive(Debug)]
 struct Presence {
     attack: &'static str,
     from: f64,
     until: f64,
+}
+
+impl Measured {
+    /// Adds a commit that began `at` this time after the first attack, and the memory after it, in MiB.
+    fn push(&mut self, at: Duration, taken: &Taken, (now, memory): (Duration, f64)) {
+        self.attacked.push(taken.applied);
+        self.fetched.push(taken.fetched);
+        taken.reads.iter().for_each(|read| self.reads.push(*read));
+        self.memory.push((minutes(now), memory));
+        self.applied
+            .push((minutes(at), taken.applied.as_secs_f64() * 1e3));
+        let part = at.as_secs() / PART.as_secs();
+        self.parts.entry(part).or_default().push(taken.applied);
+    }
 }
 
 /// The times from a commit on.
@@ -97,33 +128,36 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
         .build()?;
     let session = runtime.block_on(Session::start(binary))?;
     let processes = [&session.controllers, &session.api];
-    let presences = Mutex::new(Vec::new());
+    let attackers = Attackers {
+        session: &session,
+        presences: Mutex::new(Vec::new()),
+        turns: AtomicUsize::new(0),
+    };
+    let (phases, phase) = watch::channel(Phase::Attack);
     let measured = std::thread::scope(|scope| {
         let (calm, attack) = mpsc::channel();
         let kubeconfig = session.kubeconfig();
         // errors of other threads are texts
         let honest = scope
-            .spawn(move || measure(&kubeconfig, processes, &calm, time).map_err(|error| error.to_string()));
-        let attacked = match attack.recv() {
+            .spawn(move || measure(&kubeconfig, processes, &calm, &phase).map_err(|error| error.to_string()));
+        let left = match attack.recv() {
             Ok(begun) => {
                 yield_to_others();
-                let attackers = stream::iter(0..ATTACKERS)
-                    .map(|number| attacker(&session, number, (begun, begun + time), &presences))
-                    .buffer_unordered(ATTACKERS)
-                    .try_collect::<()>();
-                runtime.block_on(attackers)
+                let left = runtime.block_on(attackers.all(begun, time, &phases));
+                phases.send_replace(Phase::End);
+                left
             }
             // the thread says why it ended
-            Err(_) => Ok(()),
+            Err(_) => Ok(Vec::new()),
         };
         let measured = honest.join().map_err(|_| "the measuring thread panicked")?;
-        attacked.and(Ok(measured?))
+        Ok((measured?, left?))
     });
-    let outcome = measured.and_then(|measured| {
-        let presences = presences.lock().unwrap_or_else(PoisonError::into_inner);
+    let outcome = measured.and_then(|(measured, left)| {
+        let presences = attackers.presences.lock().unwrap_or_else(PoisonError::into_inner);
         tell_worst("longest commits, in ms", &measured.applied, &presences);
         tell_worst("most memory, in MiB", &measured.memory, &presences);
-        runtime.block_on(judge(&session, &measured, time))
+        runtime.block_on(judge(&session, &measured, &left))
     });
     runtime.shutdown_background();
     outcome
@@ -152,7 +186,7 @@ fn measure(
     kubeconfig: &Path,
     [controllers, api]: [&Process; 2],
     calm: &mpsc::Sender<Instant>,
-    time: Duration,
+    phase: &watch::Receiver<Phase>,
 ) -> Outcome<Measured> {
     go_first();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -173,7 +207,7 @@ fn measure(
         let begun = Instant::now();
         calm.send(begun)?;
         for number in COMMITS_BEFORE.. {
-            let at = begun.elapsed().as_secs_f64() / 60.0;
+            let (at, began) = (begun.elapsed(), *phase.borrow());
             let taken = match fleet.commit(number).await {
                 Ok(taken) => taken,
                 Err(error) if controllers.memory().is_none() => return Err(error),
@@ -186,19 +220,22 @@ fn measure(
                     }
                 }
             };
-            measured.attacked.push(taken.applied);
-            measured.fetched.push(taken.fetched);
-            taken.reads.into_iter().for_each(|read| measured.reads.push(read));
-            let minutes = begun.elapsed().as_secs_f64() / 60.0;
-            let memory = controllers.memory().unwrap_or(f64::NAN);
-            measured.memory.push((minutes, memory));
-            measured.applied.push((at, taken.applied.as_secs_f64() * 1e3));
-            sleep(PAUSE).await;
-            if begun.elapsed() > time {
-                break;
+            match *phase.borrow() {
+                Phase::Attack if began == Phase::Attack => {
+                    let memory = controllers.memory().unwrap_or(f64::NAN);
+                    measured.push(at, &taken, (begun.elapsed(), memory));
+                }
+                // some of its time was without attackers
+                Phase::Attack | Phase::Pause => {}
+                Phase::End => break,
             }
+            sleep(PAUSE).await;
         }
         println!("beside attackers:  {}", quantiles(&measured.attacked));
+        for (part, times) in &measured.parts {
+            let from = part * PART.as_secs() / 60;
+            println!("  from minute {from:>2}:  {}", quantiles(times));
+        }
         println!("until fetched:     {}", quantiles(&measured.fetched));
         println!("a read of the API: {}", quantiles(&measured.reads));
         let used = [controllers, api].map(|process| process.cpu().unwrap_or(f64::NAN));
@@ -211,17 +248,19 @@ fn measure(
     })
 }
 
-async fn judge(session: &Session, measured: &Measured, time: Duration) -> Outcome {
-    let ended = Instant::now();
-    let left = settled_files(session, measured.files).await;
-    sleep(SETTLE).await;
+async fn judge(session: &Session, measured: &Measured, left: &[(f64, f64)]) -> Outcome {
+    let files = settled_files(session, measured.files).await;
+    let memory: Vec<String> = left
+        .iter()
+        .map(|(minutes, memory)| format!("{memory:.0} MiB after {minutes:.0} minutes"))
+        .collect();
     println!(
-        "memory {:.0} s after the attackers: {:.0} MiB; before them: {:.0} MiB",
-        ended.elapsed().as_secs_f64(),
-        session.controllers.memory().unwrap_or(f64::NAN),
+        "memory {:.0} s after the attackers: {}; before them: {:.0} MiB",
+        SETTLE.as_secs_f64(),
+        memory.join(", "),
         measured.memory_before
     );
-    let growth = slope(&measured.memory, time.as_secs_f64() / 60.0 / 3.0);
+    let growth = growth(left);
     let largest = session.controllers.peak_memory().unwrap_or(f64::NAN);
     let factor = measured.attacked.quantile(0.99) / measured.normal.quantile(0.99);
     let verdicts = [
@@ -230,7 +269,7 @@ async fn judge(session: &Session, measured: &Measured, time: Duration) -> Outcom
         ("largest memory, MiB", largest, MIB_MAX),
         (
             "file descriptors more than before",
-            left - measured.files,
+            files - measured.files,
             FILES_MAX,
         ),
     ];
@@ -250,43 +289,73 @@ async fn judge(session: &Session, measured: &Measured, time: Duration) -> Outcom
     }
 }
 
-/// Runs one attack after the other, each for a while and in a namespace of its own.
-async fn attacker(
-    session: &Session,
-    number: usize,
-    (begun, until): (Instant, Instant),
-    presences: &Mutex<Vec<Presence>>,
-) -> Outcome {
-    let all: Vec<Attack> = attacks::all();
-    for shift in 0.. {
-        if Instant::now() > until {
-            break;
+struct Attackers<'a> {
+    session: &'a Session,
+    presences: Mutex<Vec<Presence>>,
+    /// Of attacks, so far.
+    turns: AtomicUsize,
+}
+
+impl Attackers<'_> {
+    /// Attacks with a pause after a third of the time. Returns the memory that is left in the pause and at the end,
+    /// with the minutes since the first attack.
+    async fn all(
+        &self,
+        begun: Instant,
+        time: Duration,
+        phases: &watch::Sender<Phase>,
+    ) -> Outcome<Vec<(f64, f64)>> {
+        let mut left = Vec::new();
+        for part in [time / 3, time - time / 3] {
+            phases.send_replace(Phase::Attack);
+            let until = Instant::now() + part;
+            stream::iter(0..ATTACKERS)
+                .map(|_| self.one(begun, until))
+                .buffer_unordered(ATTACKERS)
+                .try_collect::<()>()
+                .await?;
+            phases.send_replace(Phase::Pause);
+            sleep(SETTLE).await;
+            let memory = self.session.controllers.memory().unwrap_or(f64::NAN);
+            left.push((minutes(begun.elapsed()), memory));
         }
-        let Some(attack) = all.get((number * 7 + shift * 11) % all.len()) else {
-            break;
-        };
-        let name = format!("attacker-{number}-{shift}");
-        let ground = Ground::new(session, &name, Scale::Small).await?;
-        let from = begun.elapsed().as_secs_f64() / 60.0;
-        // the API server may refuse an attacker
-        match (attack.launch)(&ground).await {
-            Ok(threat) => {
-                sleep(SHIFT.min(until.saturating_duration_since(Instant::now()))).await;
-                drop(threat);
+        Ok(left)
+    }
+
+    /// Runs one attack after the other, each for a while and in a namespace of its own.
+    async fn one(&self, begun: Instant, until: Instant) -> Outcome {
+        let all: Vec<Attack> = attacks::all();
+        while Instant::now() < until {
+            let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+            let Some(attack) = all.get(place(turn, all.len())) else {
+                break;
+            };
+            let ground = Ground::new(self.session, &format!("attacker-{turn}"), Scale::Small).await?;
+            let from = minutes(begun.elapsed());
+            // the API server may refuse an attacker
+            match (attack.launch)(&ground).await {
+                Ok(threat) => {
+                    sleep(SHIFT.min(until.saturating_duration_since(Instant::now()))).await;
+                    drop(threat);
+                }
+                Err(error) => eprintln!("{}: {error}", attack.name),
             }
-            Err(error) => eprintln!("{}: {error}", attack.name),
-        }
-        ground.leave().await?;
-        presences
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Presence {
+            ground.leave().await?;
+            let presence = Presence {
                 attack: attack.name,
                 from,
-                until: begun.elapsed().as_secs_f64() / 60.0,
-            });
+                until: minutes(begun.elapsed()),
+            };
+            let mut presences = self.presences.lock().unwrap_or_else(PoisonError::into_inner);
+            presences.push(presence);
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Of the attack of a turn: each comes equally often, and at one time all differ.
+fn place(turn: usize, attacks: usize) -> usize {
+    (turn * STRIDE) % attacks
 }
 
 /// Prints the attacks beside which one of ten samples was largest.
@@ -456,15 +525,16 @@ fn quantiles(times: &Times) -> String {
     )
 }
 
-/// The slope of the line with the least squares through the samples after a time.
-fn slope(samples: &[(f64, f64)], after: f64) -> f64 {
-    let samples: Vec<&(f64, f64)> = samples.iter().filter(|(time, _)| *time >= after).collect();
-    let count = samples.iter().fold(0.0, |count, _| count + 1.0);
-    let mean = |value: fn(&(f64, f64)) -> f64| samples.iter().map(|one| value(one)).sum::<f64>() / count;
-    let (time, memory) = (mean(|one| one.0), mean(|one| one.1));
-    let both: f64 = samples.iter().map(|one| (one.0 - time) * (one.1 - memory)).sum();
-    let squares: f64 = samples.iter().map(|one| (one.0 - time).powi(2)).sum();
-    both / squares
+/// MiB per minute, between the first and the last of what is left.
+fn growth(left: &[(f64, f64)]) -> f64 {
+    match (left.first(), left.last()) {
+        (Some(first), Some(last)) => (last.1 - first.1) / (last.0 - first.0),
+        _ => f64::NAN,
+    }
+}
+
+fn minutes(time: Duration) -> f64 {
+    time.as_secs_f64() / 60.0
 }
 
 #[cfg(test)]
@@ -472,12 +542,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growth_is_measured_after_the_warm_up() {
-        let warm = (0..10).map(|minute| (f64::from(minute), 100.0 * f64::from(minute)));
-        let steady = (10..20).map(|minute| (f64::from(minute), 1000.0 + 0.5 * f64::from(minute)));
-        let samples: Vec<(f64, f64)> = warm.chain(steady).collect();
-        assert!((slope(&samples, 10.0) - 0.5).abs() < 1e-9);
-        assert!(slope(&[], 10.0).is_nan(), "no samples are no verdict");
+    fn growth_is_that_of_the_memory_without_attackers() {
+        assert_eq!(growth(&[(10.0, 300.0), (30.0, 310.0)]), 0.5);
+        assert!(growth(&[]).is_nan(), "no samples are no verdict");
+        assert!(growth(&[(10.0, 300.0)]).is_nan(), "one sample is no verdict");
+    }
+
+    #[test]
+    fn attackers_differ_and_all_attacks_come() {
+        let attacks = attacks::all().len();
+        for first in 0..attacks {
+            let mut places: Vec<usize> = (first..first + ATTACKERS)
+                .map(|turn| place(turn, attacks))
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), ATTACKERS, "from turn {first}");
+        }
+        let mut all: Vec<usize> = (0..attacks).map(|turn| place(turn, attacks)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..attacks).collect::<Vec<_>>());
     }
 
     #[test]
