@@ -1,7 +1,7 @@
 //! `cargo xtask hostile --soak`: 200 honest Kustomizations beside 20 attacking namespaces, for a long time.
 //!
-//! Commits are timed before and during the attacks. What builds use comes and goes, so growth is that of the memory
-//! which is left without attackers: they pause after a third of the time, and end.
+//! Commits are timed before and during the attacks. Growth is that of the memory without attackers: they pause after a
+//! third of the time.
 //!
 //! Attackers are on machines of their own, and so are the honest git servers. Here the attackers' threads have the
 //! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it:
@@ -44,9 +44,8 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// The time for memory to be given back after the attackers.
 const SETTLE: Duration = Duration::from_secs(30);
-/// The next attack is this many further in the list, where its neighbours are alike.
+/// From one attack to the next in the list, whose neighbours are alike.
 const STRIDE: usize = 11;
-/// Commits are counted for each part of this length, too.
 const PART: Duration = Duration::from_secs(300);
 /// The attacks that are named at the end.
 const WORST: usize = 5;
@@ -81,11 +80,9 @@ struct Measured {
     memory_before: f64,
 }
 
-/// The attackers' part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Attack,
-    /// Nobody attacks, so that the memory which is left can be read.
     Pause,
     End,
 }
@@ -99,7 +96,7 @@ struct Presence {
 }
 
 impl Measured {
-    /// Adds a commit that began `at` this time after the first attack, and the memory after it, in MiB.
+    /// `at` and `now`: since the first attack. `memory`: MiB.
     fn push(&mut self, at: Duration, taken: &Taken, (now, memory): (Duration, f64)) {
         self.attacked.push(taken.applied);
         self.fetched.push(taken.fetched);
@@ -225,7 +222,6 @@ fn measure(
                     let memory = controllers.memory().unwrap_or(f64::NAN);
                     measured.push(at, &taken, (begun.elapsed(), memory));
                 }
-                // some of its time was without attackers
                 Phase::Attack | Phase::Pause => {}
                 Phase::End => break,
             }
@@ -292,13 +288,11 @@ async fn judge(session: &Session, measured: &Measured, left: &[(f64, f64)]) -> O
 struct Attackers<'a> {
     session: &'a Session,
     presences: Mutex<Vec<Presence>>,
-    /// Of attacks, so far.
     turns: AtomicUsize,
 }
 
 impl Attackers<'_> {
-    /// Attacks with a pause after a third of the time. Returns the memory that is left in the pause and at the end,
-    /// with the minutes since the first attack.
+    /// Returns the MiB that are left in the pause and at the end, after the minutes since the first attack.
     async fn all(
         &self,
         begun: Instant,

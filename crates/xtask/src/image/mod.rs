@@ -17,9 +17,9 @@ use std::process::{Command, Output};
 pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// The path of the program in the image, as in the Dockerfile.
 const PROGRAM: &str = "/equate";
-/// The profile of the tests, whose libraries are used again.
+/// The profile of the tests.
 const TESTS: &str = "dev";
-/// The feature of `equate-cli` that gives dependencies the features that the tests give them.
+/// The feature of `equate-cli` for it.
 pub(crate) const AS_TESTED: &str = "as-tested";
 
 #[derive(Debug, clap::Args)]

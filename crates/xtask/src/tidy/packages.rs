@@ -43,8 +43,7 @@ pub(super) fn check_with(files: &[File], tree: &str, binary_max: usize, locked_m
     .collect()
 }
 
-/// Packages that `cargo xtask image` would build again in CI, after minutes of building them for the tests:
-/// the workspace's tests ask for other features of them. Both are answers of [`features`].
+/// Packages that `cargo xtask image` would build again in CI. Both are answers of [`features`].
 pub(super) fn check_features(tests: &str, image: &str) -> Vec<String> {
     let tests: BTreeSet<&str> = tests.lines().map(without_mark).collect();
     let image: BTreeSet<&str> = image.lines().map(without_mark).collect();
@@ -62,7 +61,7 @@ pub(super) fn check_features(tests: &str, image: &str) -> Vec<String> {
         .collect()
 }
 
-/// `cargo tree` marks what it has listed before.
+/// Of what is listed twice.
 fn without_mark(line: &str) -> &str {
     line.strip_suffix(" (*)").unwrap_or(line)
 }
@@ -72,7 +71,7 @@ pub(super) fn binary_tree() -> Result<String, Box<dyn Error>> {
     tree(&["--package", "equate-cli", "--edges", "normal,build"])
 }
 
-/// The packages and their features, one on a line: of the tests, and of the image in CI.
+/// The packages with their features: of the tests, and of the image in CI.
 pub(super) fn features() -> Result<(String, String), Box<dyn Error>> {
     const FORMAT: [&str; 2] = ["--format", "{p} {f}"];
     let tests = [
