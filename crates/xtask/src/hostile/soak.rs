@@ -44,7 +44,7 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// The time for memory to be given back after the attackers.
 const SETTLE: Duration = Duration::from_secs(30);
-/// From one attack to the next in the list, whose neighbours are alike.
+/// Between two turns in the list of attacks, whose neighbours are alike.
 const STRIDE: usize = 11;
 const PART: Duration = Duration::from_secs(300);
 /// The attacks that are named at the end.
@@ -64,7 +64,7 @@ const NICE: i32 = 19;
 struct Measured {
     normal: Times,
     attacked: Times,
-    /// Of each part of the time.
+    /// By the number of their [`PART`].
     parts: BTreeMap<u64, Times>,
     /// Of those, until the source has the commit.
     fetched: Times,

@@ -19,7 +19,7 @@ pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 const PROGRAM: &str = "/equate";
 /// The profile of the tests.
 const TESTS: &str = "dev";
-/// The feature of `equate-cli` for it.
+/// The feature of `equate-cli` for this profile.
 pub(crate) const AS_TESTED: &str = "as-tested";
 
 #[derive(Debug, clap::Args)]

@@ -61,7 +61,7 @@ pub(super) fn check_features(tests: &str, image: &str) -> Vec<String> {
         .collect()
 }
 
-/// Of what is listed twice.
+/// `cargo tree` marks packages that it lists again.
 fn without_mark(line: &str) -> &str {
     line.strip_suffix(" (*)").unwrap_or(line)
 }
