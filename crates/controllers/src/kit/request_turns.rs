@@ -5,7 +5,8 @@
 //! hold it. Requests outside of runs, like watches, do not wait.
 //!
 //! Tenants that use much have only `BUSY_AT_ONCE` unanswered requests together, as long as others have any: the API
-//! server answers them in no order that is known, so the requests of others would wait for all of these.
+//! server answers them in no order that is known, so the requests of others would wait for all of these. In the long
+//! run they have `PACE` of requests and bytes: a processor that answers them is not there for others.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -14,9 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Request;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::MapFrame;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, Service};
 
 use super::queue;
@@ -35,12 +41,24 @@ const BUSY: Limit = Limit {
     per_second: Duration::from_millis(200),
     debt_max: Duration::from_secs(5),
 };
+/// The use of all busy tenants while others have requests, in shares of a second: 500 requests, or 16 MiB of answers.
+const PACE: Limit = Limit {
+    most: Duration::from_millis(500),
+    per_second: Duration::from_secs(1),
+    debt_max: Duration::from_secs(2),
+};
+const PACE_OF_REQUEST: Duration = Duration::from_millis(2);
+const PACE_OF_MIB: Duration = Duration::from_millis(64);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Others have requests if the last was no longer ago.
 const RECENT: Duration = Duration::from_secs(1);
 /// Tenants whose time is remembered; those that used none are dropped beyond.
 const TENANTS_MAX: usize = 1024;
 /// The least cost of a request.
 const LEAST: Duration = Duration::from_micros(100);
+/// The processor time to receive and decrypt an answer.
+const COST_OF_MIB: Duration = Duration::from_millis(4);
+const MIB: u32 = 1 << 20;
 
 /// Gives the requests of runs their turns. Clones share them.
 #[derive(Debug, Clone)]
@@ -63,6 +81,9 @@ struct State {
     used: HashMap<Tenant, UsedTime>,
     /// When a request of a tenant that is not busy came last.
     others: Option<Instant>,
+    paced: UsedTime,
+    /// Whether a task waits for the pace.
+    pauses: bool,
     tickets: u64,
 }
 
@@ -99,7 +120,7 @@ impl RequestTurns {
         }
         let queue = state.waiting.entry(tenant.clone()).or_default();
         queue.push_back(Waiting { ticket, begin });
-        state.grant(self.0.at_once);
+        self.0.grant(&mut state);
         drop(state);
         let turn = Turn {
             turns: Arc::clone(&self.0),
@@ -118,7 +139,9 @@ impl RequestTurns {
         let (mut turn, begun) = self.enter(tenant);
         // the sender is there until the turn ends
         begun.await.ok();
-        turn.began = Instant::now();
+        let now = Instant::now();
+        queue::add_turn_wait(now - turn.began);
+        turn.began = now;
         let mut answer = pin!(answer);
         if let Ok(answered) = timeout(SLOW, &mut answer).await {
             return answered;
@@ -132,6 +155,43 @@ impl Turns {
     /// Never half done: all calls are total.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grant(self: &Arc<Self>, state: &mut State) {
+        state.grant(self.at_once);
+        let now = Instant::now();
+        let is_left = state.paced.is_left(PACE, now.into_std());
+        if state.pauses || state.waiting.is_empty() || is_left {
+            return;
+        }
+        let pause = state.paced.wait(PACE, now.into_std());
+        if let Ok(runtime) = Handle::try_current() {
+            state.pauses = true;
+            let turns = Arc::downgrade(self);
+            runtime.spawn(async move {
+                sleep(pause.max(PAUSE_MIN)).await;
+                if let Some(turns) = turns.upgrade() {
+                    let mut state = turns.state();
+                    state.pauses = false;
+                    turns.grant(&mut state);
+                }
+            });
+        }
+    }
+
+    fn charge_bytes(&self, tenant: &Tenant, bytes: usize) {
+        if self.tenants.is_platform(tenant) {
+            return;
+        }
+        let mib = bytes as f64 / f64::from(MIB);
+        let mut state = self.state();
+        let cost = COST_OF_MIB.mul_f64(mib);
+        state.ledger.charge(tenant, cost);
+        state.charge(tenant, cost);
+        let now = Instant::now();
+        if state.is_busy(tenant, now) {
+            state.pace(now, PACE_OF_MIB.mul_f64(mib));
+        }
     }
 }
 
@@ -150,11 +210,22 @@ impl State {
         used.charge(BUSY, now, cost);
     }
 
+    fn has_others(&self, now: Instant) -> bool {
+        self.others.is_some_and(|last| now.duration_since(last) < RECENT)
+    }
+
+    fn pace(&mut self, now: Instant, cost: Duration) {
+        if self.has_others(now) {
+            self.paced.charge(PACE, now.into_std(), cost);
+        }
+    }
+
     fn grant(&mut self, at_once: usize) {
         while self.unanswered < at_once {
             let now = Instant::now();
-            let is_full = self.busy.len() >= BUSY_AT_ONCE
-                && self.others.is_some_and(|last| now.duration_since(last) < RECENT);
+            let has_others = self.has_others(now);
+            let is_left = self.paced.is_left(PACE, now.into_std());
+            let is_full = has_others && (self.busy.len() >= BUSY_AT_ONCE || !is_left);
             let may_begin = |tenant: &&Tenant| !is_full || !self.is_busy(tenant, now);
             let Some(tenant) = self.ledger.waiting().find(may_begin).cloned() else {
                 return;
@@ -171,6 +242,7 @@ impl State {
                 self.unanswered += 1;
                 if is_busy {
                     self.busy.insert(next.ticket);
+                    self.pace(now, PACE_OF_REQUEST);
                 }
                 // one that does not wait any more ends its turn at once
                 next.begin.send(()).ok();
@@ -215,7 +287,7 @@ impl Drop for Turn {
             }
         }
         state.ledger.leave(&self.tenant);
-        state.grant(self.turns.at_once);
+        self.turns.grant(&mut state);
     }
 }
 
@@ -237,16 +309,18 @@ pub struct InTurn<S> {
     turns: RequestTurns,
 }
 
-impl<S, B> Service<Request<B>> for InTurn<S>
+type Charged<A> = MapFrame<A, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
+
+impl<S, B, A> Service<Request<B>> for InTurn<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>, Response = Response<A>>,
     S::Future: Send + 'static,
-    S::Response: 'static,
     S::Error: 'static,
+    A: Body<Data = Bytes> + 'static,
 {
-    type Response = S::Response;
+    type Response = Response<Charged<A>>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -256,7 +330,18 @@ where
         // it begins when it is polled, by the task of the run
         let answer = self.inner.call(request);
         let turns = self.turns.clone();
-        Box::pin(async move { turns.take(answer).await })
+        Box::pin(async move {
+            let answer = turns.take(answer).await?;
+            let tenant = queue::tenant();
+            Ok(answer.map(|body| {
+                body.map_frame(Box::new(move |frame: Frame<Bytes>| {
+                    if let (Some(tenant), Some(data)) = (&tenant, frame.data_ref()) {
+                        turns.0.charge_bytes(tenant, data.len());
+                    }
+                    frame
+                }) as Box<_>)
+            }))
+        })
     }
 }
 
@@ -324,6 +409,46 @@ mod tests {
         assert_eq!(turns.0.state().busy.len(), 0);
     }
 
+    /// One after the other; and how long they waited.
+    async fn requests_in_five_seconds(turns: &RequestTurns, name: &str, bytes: usize) -> (u32, Duration) {
+        let mut requests = 0;
+        let run = queue::as_run_of(tenant(name), async {
+            let until = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < until {
+                turns.take(sleep(LEAST)).await;
+                turns.0.charge_bytes(&tenant(name), bytes);
+                requests += 1;
+            }
+            queue::waited_for_turns()
+        });
+        let waited = run.await;
+        (requests, waited)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn busy_tenants_have_a_pace_while_others_ask() {
+        let turns = turns(8);
+        turns.0.state().charge(&tenant("many"), BUSY.debt_max);
+        let (alone, _) = requests_in_five_seconds(&turns, "many", 0).await;
+        assert!(alone > 4_000, "nobody else asks: {alone}");
+        let others = turns.clone();
+        let others = tokio::spawn(async move {
+            loop {
+                drop(others.enter(tenant("few")));
+                sleep(RECENT / 2).await;
+            }
+        });
+        tokio::task::yield_now().await;
+        let (requests, _) = requests_in_five_seconds(&turns, "many", 0).await;
+        assert!((2_300..2_900).contains(&requests), "500 in a second: {requests}");
+        let (large, waited) = requests_in_five_seconds(&turns, "many", 1 << 20).await;
+        assert!((70..110).contains(&large), "16 MiB in a second: {large}");
+        let (platform, unpaced) = requests_in_five_seconds(&turns, "flux-system", 1 << 20).await;
+        assert!(waited > Duration::from_secs(4), "{waited:?}");
+        assert!(platform > 2_200 && unpaced.is_zero(), "{platform}");
+        others.abort();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn one_that_no_longer_waits_gives_its_turn_away() {
         let turns = turns(1);
@@ -347,7 +472,7 @@ mod tests {
         let turns = turns(1);
         let slow = turns.clone();
         let run = queue::as_run_of(tenant("a"), async move {
-            slow.take(tokio::time::sleep(Duration::from_secs(30))).await;
+            slow.take(sleep(Duration::from_secs(30))).await;
         });
         let slow = tokio::spawn(run);
         tokio::task::yield_now().await;

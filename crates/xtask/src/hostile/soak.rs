@@ -160,8 +160,10 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
     outcome
 }
 
+/// For this thread and those that it starts.
 fn yield_to_others() {
-    if let Err(error) = rustix::process::nice(NICE) {
+    let is_idle = schedule("--idle", "0");
+    if let (false, Err(error)) = (is_idle, rustix::process::nice(NICE)) {
         eprintln!("cannot lower the priority of attackers: {error}");
     }
 }
@@ -169,13 +171,17 @@ fn yield_to_others() {
 /// For this thread and those that it starts, and for their processes. A new process of a git server waits up to 4 ms
 /// for a busy processor, whatever its `nice` value, unless it has a real-time priority.
 fn go_first() {
-    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let real_time = Command::new("chrt")
-        .args(["--rr", "--pid", "1", &thread])
-        .output();
-    if !real_time.is_ok_and(|changed| changed.status.success()) {
+    if !schedule("--rr", "1") {
         eprintln!("cannot give the honest git servers a real-time priority: their time counts as Equate's");
     }
+}
+
+fn schedule(policy: &str, priority: &str) -> bool {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let changed = Command::new("chrt")
+        .args([policy, "--pid", priority, &thread])
+        .output();
+    changed.is_ok_and(|changed| changed.status.success())
 }
 
 /// Times commits, without attackers at first; says when they may begin.

@@ -37,10 +37,11 @@ use super::tenants::{Tenant, Tenants};
 use super::wake::{Reason, Reasons};
 use super::yielding::YieldPolicy;
 
+pub(crate) use self::core::THROTTLED_AFTER;
 #[cfg(test)]
 pub(crate) use self::seat::as_run_of;
 pub use self::seat::without_worker;
-pub(crate) use self::seat::{add_wait, computing, tenant, waited};
+pub(crate) use self::seat::{add_turn_wait, add_wait, computing, tenant, waited, waited_for_turns};
 
 /// A key whose tenant has a share of the runs.
 pub trait Namespaced {
