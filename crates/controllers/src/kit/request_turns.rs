@@ -82,8 +82,7 @@ struct State {
     /// When a request of a tenant that is not busy came last.
     others: Option<Instant>,
     paced: UsedTime,
-    /// Whether a task waits for the pace.
-    pauses: bool,
+    waits_for_pace: bool,
     tickets: u64,
 }
 
@@ -161,18 +160,18 @@ impl Turns {
         state.grant(self.at_once);
         let now = Instant::now();
         let is_left = state.paced.is_left(PACE, now.into_std());
-        if state.pauses || state.waiting.is_empty() || is_left {
+        if state.waits_for_pace || state.waiting.is_empty() || is_left {
             return;
         }
         let pause = state.paced.wait(PACE, now.into_std());
         if let Ok(runtime) = Handle::try_current() {
-            state.pauses = true;
+            state.waits_for_pace = true;
             let turns = Arc::downgrade(self);
             runtime.spawn(async move {
                 sleep(pause.max(PAUSE_MIN)).await;
                 if let Some(turns) = turns.upgrade() {
                     let mut state = turns.state();
-                    state.pauses = false;
+                    state.waits_for_pace = false;
                     turns.grant(&mut state);
                 }
             });
@@ -251,7 +250,6 @@ impl State {
     }
 }
 
-/// A request that waits for its turn or for its answer.
 #[derive(Debug)]
 struct Turn {
     turns: Arc<Turns>,
@@ -409,7 +407,7 @@ mod tests {
         assert_eq!(turns.0.state().busy.len(), 0);
     }
 
-    /// One after the other; and how long they waited.
+    /// And how long they waited.
     async fn requests_in_five_seconds(turns: &RequestTurns, name: &str, bytes: usize) -> (u32, Duration) {
         let mut requests = 0;
         let run = queue::as_run_of(tenant(name), async {
