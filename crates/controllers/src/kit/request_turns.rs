@@ -5,8 +5,7 @@
 //! hold it. Requests outside of runs, like watches, do not wait.
 //!
 //! Tenants that use much have only `BUSY_AT_ONCE` unanswered requests together, as long as others have any: the API
-//! server answers them in no order that is known, so the requests of others would wait for all of these. In the long
-//! run they have `PACE` of requests and bytes: a processor that answers them is not there for others.
+//! server answers them in no order that is known, so the requests of others would wait for all of these.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::Future;
@@ -15,14 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt as _;
-use http_body_util::combinators::MapFrame;
-use tokio::runtime::Handle;
+use http::Request;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tower::{Layer, Service};
 
 use super::queue;
@@ -41,24 +35,12 @@ const BUSY: Limit = Limit {
     per_second: Duration::from_millis(200),
     debt_max: Duration::from_secs(5),
 };
-/// The use of all busy tenants while others have requests, in shares of a second: 500 requests, or 16 MiB of answers.
-const PACE: Limit = Limit {
-    most: Duration::from_millis(500),
-    per_second: Duration::from_secs(1),
-    debt_max: Duration::from_secs(2),
-};
-const PACE_OF_REQUEST: Duration = Duration::from_millis(2);
-const PACE_OF_MIB: Duration = Duration::from_millis(64);
-const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Others have requests if the last was no longer ago.
 const RECENT: Duration = Duration::from_secs(1);
 /// Tenants whose time is remembered; those that used none are dropped beyond.
 const TENANTS_MAX: usize = 1024;
 /// The least cost of a request.
 const LEAST: Duration = Duration::from_micros(100);
-/// The processor time to receive and decrypt an answer.
-const COST_OF_MIB: Duration = Duration::from_millis(4);
-const MIB: u32 = 1 << 20;
 
 /// Gives the requests of runs their turns. Clones share them.
 #[derive(Debug, Clone)]
@@ -81,8 +63,6 @@ struct State {
     used: HashMap<Tenant, UsedTime>,
     /// When a request of a tenant that is not busy came last.
     others: Option<Instant>,
-    paced: UsedTime,
-    waits_for_pace: bool,
     tickets: u64,
 }
 
@@ -119,7 +99,7 @@ impl RequestTurns {
         }
         let queue = state.waiting.entry(tenant.clone()).or_default();
         queue.push_back(Waiting { ticket, begin });
-        self.0.grant(&mut state);
+        state.grant(self.0.at_once);
         drop(state);
         let turn = Turn {
             turns: Arc::clone(&self.0),
@@ -138,9 +118,7 @@ impl RequestTurns {
         let (mut turn, begun) = self.enter(tenant);
         // the sender is there until the turn ends
         begun.await.ok();
-        let now = Instant::now();
-        queue::add_turn_wait(now - turn.began);
-        turn.began = now;
+        turn.began = Instant::now();
         let mut answer = pin!(answer);
         if let Ok(answered) = timeout(SLOW, &mut answer).await {
             return answered;
@@ -154,43 +132,6 @@ impl Turns {
     /// Never half done: all calls are total.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn grant(self: &Arc<Self>, state: &mut State) {
-        state.grant(self.at_once);
-        let now = Instant::now();
-        let is_left = state.paced.is_left(PACE, now.into_std());
-        if state.waits_for_pace || state.waiting.is_empty() || is_left {
-            return;
-        }
-        let pause = state.paced.wait(PACE, now.into_std());
-        if let Ok(runtime) = Handle::try_current() {
-            state.waits_for_pace = true;
-            let turns = Arc::downgrade(self);
-            runtime.spawn(async move {
-                sleep(pause.max(PAUSE_MIN)).await;
-                if let Some(turns) = turns.upgrade() {
-                    let mut state = turns.state();
-                    state.waits_for_pace = false;
-                    turns.grant(&mut state);
-                }
-            });
-        }
-    }
-
-    fn charge_bytes(&self, tenant: &Tenant, bytes: usize) {
-        if self.tenants.is_platform(tenant) {
-            return;
-        }
-        let mib = bytes as f64 / f64::from(MIB);
-        let mut state = self.state();
-        let cost = COST_OF_MIB.mul_f64(mib);
-        state.ledger.charge(tenant, cost);
-        state.charge(tenant, cost);
-        let now = Instant::now();
-        if state.is_busy(tenant, now) {
-            state.pace(now, PACE_OF_MIB.mul_f64(mib));
-        }
     }
 }
 
@@ -209,22 +150,11 @@ impl State {
         used.charge(BUSY, now, cost);
     }
 
-    fn has_others(&self, now: Instant) -> bool {
-        self.others.is_some_and(|last| now.duration_since(last) < RECENT)
-    }
-
-    fn pace(&mut self, now: Instant, cost: Duration) {
-        if self.has_others(now) {
-            self.paced.charge(PACE, now.into_std(), cost);
-        }
-    }
-
     fn grant(&mut self, at_once: usize) {
         while self.unanswered < at_once {
             let now = Instant::now();
-            let has_others = self.has_others(now);
-            let is_left = self.paced.is_left(PACE, now.into_std());
-            let is_full = has_others && (self.busy.len() >= BUSY_AT_ONCE || !is_left);
+            let is_full = self.busy.len() >= BUSY_AT_ONCE
+                && self.others.is_some_and(|last| now.duration_since(last) < RECENT);
             let may_begin = |tenant: &&Tenant| !is_full || !self.is_busy(tenant, now);
             let Some(tenant) = self.ledger.waiting().find(may_begin).cloned() else {
                 return;
@@ -241,7 +171,6 @@ impl State {
                 self.unanswered += 1;
                 if is_busy {
                     self.busy.insert(next.ticket);
-                    self.pace(now, PACE_OF_REQUEST);
                 }
                 // one that does not wait any more ends its turn at once
                 next.begin.send(()).ok();
@@ -250,6 +179,7 @@ impl State {
     }
 }
 
+/// A request that waits for its turn or for its answer.
 #[derive(Debug)]
 struct Turn {
     turns: Arc<Turns>,
@@ -285,7 +215,7 @@ impl Drop for Turn {
             }
         }
         state.ledger.leave(&self.tenant);
-        self.turns.grant(&mut state);
+        state.grant(self.turns.at_once);
     }
 }
 
@@ -307,18 +237,16 @@ pub struct InTurn<S> {
     turns: RequestTurns,
 }
 
-type Charged<A> = MapFrame<A, Box<dyn FnMut(Frame<Bytes>) -> Frame<Bytes> + Send>>;
-
-impl<S, B, A> Service<Request<B>> for InTurn<S>
+impl<S, B> Service<Request<B>> for InTurn<S>
 where
-    S: Service<Request<B>, Response = Response<A>>,
+    S: Service<Request<B>>,
     S::Future: Send + 'static,
+    S::Response: 'static,
     S::Error: 'static,
-    A: Body<Data = Bytes> + 'static,
 {
-    type Response = Response<Charged<A>>;
+    type Response = S::Response;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -328,18 +256,7 @@ where
         // it begins when it is polled, by the task of the run
         let answer = self.inner.call(request);
         let turns = self.turns.clone();
-        Box::pin(async move {
-            let answer = turns.take(answer).await?;
-            let tenant = queue::tenant();
-            Ok(answer.map(|body| {
-                body.map_frame(Box::new(move |frame: Frame<Bytes>| {
-                    if let (Some(tenant), Some(data)) = (&tenant, frame.data_ref()) {
-                        turns.0.charge_bytes(tenant, data.len());
-                    }
-                    frame
-                }) as Box<_>)
-            }))
-        })
+        Box::pin(async move { turns.take(answer).await })
     }
 }
 
@@ -407,46 +324,6 @@ mod tests {
         assert_eq!(turns.0.state().busy.len(), 0);
     }
 
-    /// And how long they waited.
-    async fn requests_in_five_seconds(turns: &RequestTurns, name: &str, bytes: usize) -> (u32, Duration) {
-        let mut requests = 0;
-        let run = queue::as_run_of(tenant(name), async {
-            let until = Instant::now() + Duration::from_secs(5);
-            while Instant::now() < until {
-                turns.take(sleep(LEAST)).await;
-                turns.0.charge_bytes(&tenant(name), bytes);
-                requests += 1;
-            }
-            queue::waited_for_turns()
-        });
-        let waited = run.await;
-        (requests, waited)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn busy_tenants_have_a_pace_while_others_ask() {
-        let turns = turns(8);
-        turns.0.state().charge(&tenant("many"), BUSY.debt_max);
-        let (alone, _) = requests_in_five_seconds(&turns, "many", 0).await;
-        assert!(alone > 4_000, "nobody else asks: {alone}");
-        let others = turns.clone();
-        let others = tokio::spawn(async move {
-            loop {
-                drop(others.enter(tenant("few")));
-                sleep(RECENT / 2).await;
-            }
-        });
-        tokio::task::yield_now().await;
-        let (requests, _) = requests_in_five_seconds(&turns, "many", 0).await;
-        assert!((2_300..2_900).contains(&requests), "500 in a second: {requests}");
-        let (large, waited) = requests_in_five_seconds(&turns, "many", 1 << 20).await;
-        assert!((70..110).contains(&large), "16 MiB in a second: {large}");
-        let (platform, unpaced) = requests_in_five_seconds(&turns, "flux-system", 1 << 20).await;
-        assert!(waited > Duration::from_secs(4), "{waited:?}");
-        assert!(platform > 2_200 && unpaced.is_zero(), "{platform}");
-        others.abort();
-    }
-
     #[tokio::test(start_paused = true)]
     async fn one_that_no_longer_waits_gives_its_turn_away() {
         let turns = turns(1);
@@ -470,7 +347,7 @@ mod tests {
         let turns = turns(1);
         let slow = turns.clone();
         let run = queue::as_run_of(tenant("a"), async move {
-            slow.take(sleep(Duration::from_secs(30))).await;
+            slow.take(tokio::time::sleep(Duration::from_secs(30))).await;
         });
         let slow = tokio::spawn(run);
         tokio::task::yield_now().await;

@@ -157,9 +157,6 @@ impl<C: Controller> Runner<C> {
             Ok(outcome) => run.write_held().await.map(|()| outcome),
             Err(stop) => Err(stop),
         };
-        if !info.throttled && queue::waited_for_turns() > queue::THROTTLED_AFTER {
-            run.throttled();
-        }
         let interval = self.controller.interval(run.object());
         let retry_interval = run.object().retry_interval();
         let object = Arc::clone(run.object());

@@ -160,7 +160,6 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
     outcome
 }
 
-/// For this thread and those that it starts.
 fn yield_to_others() {
     let is_idle = schedule("--idle", "0");
     if let (false, Err(error)) = (is_idle, rustix::process::nice(NICE)) {

@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep};
 
 use self::core::{Begins, JobId, QUICK, Schedule};
 use self::waiting_threads::WaitingThreads;
-use super::queue::{self, THROTTLED_AFTER};
+use super::queue;
 use super::tenants::Tenants;
 
 /// The use between two looks at the others.
@@ -31,6 +31,7 @@ const OVERDUE: Duration = Duration::from_secs(1);
 /// The most memory of all jobs but one. It is less where the memory of the process is limited.
 const HELD_MAX: usize = 192 << 20;
 const MEMORY_SHARE: usize = 8;
+const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
 /// The `nice` value of jobs after their first pause, and of those without pauses, except for [`QUICK`] in a quick place:
 /// the runtime's threads, which answer probes and hear of changes, come first. A short build should not wait for others'

@@ -14,8 +14,7 @@ use super::seat::{AWAY_MAX, Absence, COMPUTING_MAX, COMPUTING_MIN};
 use super::{Counts, Namespaced, Requeue, RunInfo};
 use crate::kit::tenants::{Tenant, Tenants};
 
-/// A longer wait for others is reported.
-pub(crate) const THROTTLED_AFTER: Duration = Duration::from_secs(10);
+const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 /// A run that has had its worker for so long lends it to a tenant that has none.
 pub(super) const LENDS_AFTER: Duration = Duration::from_millis(20);
 

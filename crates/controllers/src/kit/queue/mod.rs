@@ -37,11 +37,10 @@ use super::tenants::{Tenant, Tenants};
 use super::wake::{Reason, Reasons};
 use super::yielding::YieldPolicy;
 
-pub(crate) use self::core::THROTTLED_AFTER;
 #[cfg(test)]
 pub(crate) use self::seat::as_run_of;
 pub use self::seat::without_worker;
-pub(crate) use self::seat::{add_turn_wait, add_wait, computing, tenant, waited, waited_for_turns};
+pub(crate) use self::seat::{add_wait, computing, tenant, waited};
 
 /// A key whose tenant has a share of the runs.
 pub trait Namespaced {

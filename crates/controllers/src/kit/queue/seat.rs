@@ -40,7 +40,6 @@ pub(super) struct Seat {
     pub(super) tenant: Tenant,
     waits: Arc<Mutex<Waits>>,
     waited: Arc<AtomicU64>,
-    waited_for_turns: Arc<AtomicU64>,
 }
 
 /// Waits in progress: a run may send several requests at once.
@@ -63,7 +62,6 @@ impl Seat {
             tenant,
             waits: Arc::default(),
             waited: Arc::default(),
-            waited_for_turns: Arc::default(),
         }
     }
 
@@ -162,32 +160,14 @@ pub(crate) async fn as_run_of<F: Future>(tenant: Tenant, run: F) -> F::Output {
 
 /// Adds to the time that the present run waited for a processor.
 pub(crate) fn add_wait(time: Duration) {
-    add(|seat| &seat.waited, time);
-}
-
-/// Adds to the time that the requests of the present run waited for their turns.
-pub(crate) fn add_turn_wait(time: Duration) {
-    add(|seat| &seat.waited_for_turns, time);
-}
-
-fn add(counter: impl FnOnce(&Seat) -> &AtomicU64, time: Duration) {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     // outside a run nobody counts it
-    SEAT.try_with(|seat| counter(seat).fetch_add(nanos, Ordering::Relaxed))
+    SEAT.try_with(|seat| seat.waited.fetch_add(nanos, Ordering::Relaxed))
         .ok();
 }
 
 /// How long the present run has waited for processors.
 pub(crate) fn waited() -> Duration {
-    read(|seat| &seat.waited)
-}
-
-/// The sum for its requests, for their turns.
-pub(crate) fn waited_for_turns() -> Duration {
-    read(|seat| &seat.waited_for_turns)
-}
-
-fn read(counter: impl FnOnce(&Seat) -> &AtomicU64) -> Duration {
-    SEAT.try_with(|seat| Duration::from_nanos(counter(seat).load(Ordering::Relaxed)))
+    SEAT.try_with(|seat| Duration::from_nanos(seat.waited.load(Ordering::Relaxed)))
         .unwrap_or_default()
 }
