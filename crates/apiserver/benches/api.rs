@@ -22,7 +22,7 @@ use tower::ServiceExt;
 
 /// The allocator of the binary.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 /// Builds one cluster, prints the nanoseconds it took, and exits.

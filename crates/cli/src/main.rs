@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-/// The system's allocator keeps the memory of large builds (docs/decisions/0028-mimalloc.md).
+/// It gives the memory of large builds back (docs/decisions/0030-jemalloc.md).
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     equate_cli::main(equate_controllers::all())

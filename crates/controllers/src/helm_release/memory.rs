@@ -13,8 +13,9 @@ use super::act::operation::Operation;
 use super::decide::seen::{Chart, Drift};
 use super::declared::{Class, Declared};
 use super::storage::Stored;
-use super::values::Composed;
+use super::values::{Composed, ValuesError};
 use crate::dependencies::ready::ReadyExpressions;
+use crate::kit::inputs::RejectedValues;
 use crate::targets::remote::RemoteHandle;
 use crate::targets::target::Access;
 
@@ -30,6 +31,9 @@ pub(crate) struct Memory {
     /// The chart itself, while an operation needs it.
     pub(crate) loaded: Option<Arc<equate_helm::Chart>>,
     pub(crate) values: Option<Composed>,
+    /// The generation that they were composed for.
+    pub(crate) values_generation: i64,
+    pub(crate) rejected_values: Option<RejectedValues<ValuesError>>,
     pub(crate) records: Option<Records>,
     pub(crate) operation: Option<Box<Operation>>,
     /// The CRDs that have to be established before the chart is rendered.

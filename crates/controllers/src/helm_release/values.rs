@@ -19,7 +19,7 @@ use kube::Client;
 use serde_json::Value;
 
 use crate::Key;
-use crate::kit::inputs::InputRef;
+use crate::kit::inputs::{InputRef, Versions, version_of};
 use crate::kit::read as kit_read;
 use crate::masks::Masks;
 
@@ -35,8 +35,7 @@ pub struct Composed {
     pub(crate) values: Arc<Values>,
     pub(crate) digest: String,
     pub(crate) masks: Arc<Masks>,
-    /// Each reference, with its version if it existed.
-    versions: Vec<(InputRef, Option<u64>)>,
+    versions: Versions,
 }
 
 impl fmt::Debug for Composed {
@@ -56,10 +55,9 @@ impl Composed {
         self.masks.hides(value)
     }
 
-    /// Whether each object is known to have the version that was read.
-    pub(crate) fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
-        let mut all = self.versions.iter();
-        all.all(|(holder, read)| read.is_some() && version(holder) == *read)
+    /// The objects that were read.
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
     }
 }
 
@@ -93,6 +91,16 @@ pub enum ValuesError {
     /// The inline values are no object.
     #[error("spec.values is not an object")]
     Inline,
+}
+
+impl ValuesError {
+    /// Whether the same spec and objects give the same error.
+    pub(crate) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Reference { .. } | Self::TooMany(_) | Self::TooLarge | Self::Inline => true,
+            Self::Unreachable(_) => false,
+        }
+    }
 }
 
 /// The ConfigMaps and Secrets in which references are looked up.
@@ -153,7 +161,7 @@ impl Found {
             Self::ConfigMap(map) => &map.metadata,
             Self::Secret(secret) => &secret.metadata,
         };
-        metadata.resource_version.as_ref()?.parse().ok()
+        version_of(metadata)
     }
 
     /// The bytes of a key.
@@ -182,7 +190,24 @@ pub async fn compose<'a>(
     inline: Option<&Value>,
     references: &[ValuesReference],
 ) -> Result<Composed, ValuesError> {
-    let holders = holders.into();
+    compose_with_versions(
+        holders.into(),
+        namespace,
+        inline,
+        references,
+        &mut Versions::default(),
+    )
+    .await
+}
+
+/// Like [`compose`], with the versions of what was read, also before an error.
+pub(crate) async fn compose_with_versions(
+    holders: Holders<'_>,
+    namespace: &str,
+    inline: Option<&Value>,
+    references: &[ValuesReference],
+    versions: &mut Versions,
+) -> Result<Composed, ValuesError> {
     if references.len() > REFERENCES_MAX {
         return Err(ValuesError::TooMany(references.len()));
     }
@@ -210,6 +235,7 @@ pub async fn compose<'a>(
         let holder = (reference.kind, name.clone());
         if !known.contains_key(&holder) {
             let found = look(holders, &holder).await?;
+            versions.push(holder.clone(), found.as_ref().and_then(Found::version));
             known.insert(holder.clone(), found);
         }
         let Some(Some(found)) = known.get(&holder) else {
@@ -257,15 +283,11 @@ pub async fn compose<'a>(
         }
     }
     let values = merge(result, inline);
-    let versions = known
-        .into_iter()
-        .map(|(holder, found)| (holder, found.as_ref().and_then(Found::version)))
-        .collect();
     Ok(Composed {
         digest: config_digest(&values),
         values: Arc::new(values),
         masks: Arc::new(masks),
-        versions,
+        versions: versions.clone(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Watches ConfigMaps and Secrets with the label `reconcile.fluxcd.io/watch: Enabled`.
 //!
-//! A change wakes the objects that refer to one. All others are read when their readers run. Only names
+//! A change wakes the objects that refer to one. Of all others, the versions are read when their readers run. Only names
 //! and versions are kept, and only the metadata of Secrets is requested. The watches begin with the
 //! first reference: a cluster without references pays nothing. If they may not be watched, one log line
 //! says so, and they are read like the others.
@@ -19,11 +19,74 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::Key;
 use crate::kit::feed::{self, Change, Collection, Item, Pace};
+use crate::kit::read::metadata;
 
 const SELECTOR: &str = "reconcile.fluxcd.io/watch=Enabled";
 
 /// A ConfigMap or Secret by kind and name.
 pub type InputRef = (ValuesKind, Key);
+
+/// ConfigMaps and Secrets that were read, each with its version if it existed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Versions(Vec<(InputRef, Option<u64>)>);
+
+impl Versions {
+    pub(crate) fn push(&mut self, holder: InputRef, version: Option<u64>) {
+        self.0.push((holder, version));
+    }
+
+    /// Whether each object is known to have the version that was read.
+    pub fn are_current(&self, known: impl Fn(&InputRef) -> Option<u64>) -> bool {
+        let mut all = self.0.iter();
+        all.all(|(holder, read)| read.is_some() && known(holder) == *read)
+    }
+
+    /// Whether these objects were read, in this order.
+    pub(crate) fn are_of(&self, holders: impl Iterator<Item = InputRef>) -> bool {
+        self.0
+            .iter()
+            .map(|(holder, _)| holder)
+            .eq(holders.collect::<Vec<_>>().iter())
+    }
+
+    /// Whether the API server has the versions that were read. It requests metadata only. False without an answer.
+    pub(crate) async fn are_unchanged(&self, client: &Client) -> bool {
+        for ((kind, name), read) in &self.0 {
+            let found = match kind {
+                ValuesKind::ConfigMap => metadata::<ConfigMap>(client, name).await,
+                ValuesKind::Secret => metadata::<Secret>(client, name).await,
+            };
+            let is_same = match (found, read) {
+                (Ok(Some(found)), Some(read)) => version_of(&found) == Some(*read),
+                (Ok(None), None) => true,
+                (Ok(Some(_)), None) | (Ok(None), Some(_)) | (Err(_), _) => false,
+            };
+            if !is_same {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The version of a ConfigMap or Secret.
+pub(crate) fn version_of(metadata: &ObjectMeta) -> Option<u64> {
+    metadata.resource_version.as_ref()?.parse().ok()
+}
+
+/// Values that cannot be used. They are not read again until their declaration or their objects change.
+#[derive(Debug, Clone)]
+pub(crate) struct RejectedValues<E> {
+    pub(crate) generation: i64,
+    pub(crate) versions: Versions,
+    pub(crate) error: E,
+}
+
+impl<E> RejectedValues<E> {
+    pub(crate) async fn holds(&self, generation: i64, client: &Client) -> bool {
+        self.generation == generation && self.versions.are_unchanged(client).await
+    }
+}
 
 /// Watches them from the first [`InputWatcher::begin`] on.
 pub struct InputWatcher {
@@ -171,5 +234,32 @@ impl Shared {
             }
             Change::Unserved | Change::Failed(_) | Change::Bookmark(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_current_while_they_are_known_and_unchanged() {
+        let holder = |name: &str| (ValuesKind::Secret, Key::new("web", name));
+        let versions = |all: &[(&str, Option<u64>)]| {
+            Versions(
+                all.iter()
+                    .map(|(name, version)| (holder(name), *version))
+                    .collect(),
+            )
+        };
+        let known = |of: &InputRef| (*of == holder("a")).then_some(5);
+        assert!(versions(&[("a", Some(5))]).are_current(known));
+        assert!(!versions(&[("a", Some(4))]).are_current(known));
+        // one that no watch covers, and one that was absent
+        assert!(!versions(&[("a", Some(5)), ("b", Some(5))]).are_current(known));
+        assert!(!versions(&[("b", None)]).are_current(known));
+        let read = versions(&[("a", Some(5)), ("b", None)]);
+        assert!(read.are_of(["a", "b"].into_iter().map(holder)));
+        assert!(!read.are_of(["b", "a"].into_iter().map(holder)));
+        assert!(!read.are_of(["a"].into_iter().map(holder)));
     }
 }

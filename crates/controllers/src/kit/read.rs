@@ -1,8 +1,7 @@
 //! Reads one object of the API server by its name: a Secret, a ConfigMap.
 //!
-//! The caller gets the object, its absence, or a one-line cause and whether that may pass. A name that
-//! no object can have is refused, because it would be part of an address. Errors of an answer are not
-//! shown: its text may quote a Secret.
+//! A name that no object can have is refused, because it would be part of an address. Errors of an answer
+//! are not shown: its text may quote a Secret.
 
 use std::error::Error;
 use std::fmt::{self, Write as _};
@@ -10,11 +9,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use kube::api::Api;
-use kube::core::NamespaceResourceScope;
+use kube::core::{NamespaceResourceScope, ObjectMeta};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
-use crate::key::is_name;
+use crate::key::{Key, is_name};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -47,6 +46,20 @@ where
     }
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
     answer(&kind, api.get_opt(name)).await
+}
+
+/// Reads the metadata of an object; `None` if it does not exist.
+pub(crate) async fn metadata<K>(client: &Client, of: &Key) -> Result<Option<ObjectMeta>, ReadError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + fmt::Debug,
+{
+    let kind = K::kind(&());
+    if !is_name(&of.name) {
+        return Err(ReadError::Name(kind.into_owned()));
+    }
+    let api: Api<K> = Api::namespaced(client.clone(), &of.namespace);
+    let found = answer(&kind, api.get_metadata_opt(&of.name)).await?;
+    Ok(found.map(|found| found.metadata))
 }
 
 /// Waits for an answer, which must be a `kind`.

@@ -27,6 +27,7 @@ use super::render::Rendered;
 use crate::corrections::Corrections;
 use crate::dependencies::DependencyState;
 use crate::dependencies::ready::ReadyExpressions;
+use crate::kit::inputs::RejectedValues;
 use crate::masks::Masks;
 use crate::ownership::contest::Contest;
 use crate::ownership::desired::DesiredSet;
@@ -50,6 +51,7 @@ pub(crate) struct Memory {
     pub prepared: Option<Prepared>,
     /// Objects that are no longer declared and still held, until another takes them or they may be deleted.
     pub lingering: Inventory,
+    pub rejected_values: Option<RejectedValues<ValuesError>>,
     /// The start of the wait for the others' announcements.
     pub surveying_since: Option<Instant>,
     pub ready_expressions: Option<Arc<ReadyExpressions>>,
@@ -167,6 +169,8 @@ pub(crate) struct Record {
     pub values: Option<Stamp>,
     /// Values to mask. Messages about health may quote them later.
     pub masks: Vec<Arc<Masks>>,
+    /// Whether some were too large to keep.
+    pub masks_dropped: bool,
     pub artifact: String,
     pub wants: Option<DesiredSet>,
     pub applied: bool,
@@ -198,7 +202,9 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn drop_build(&mut self) {
         self.desired = None;
+        let all = self.masks.len();
         self.masks.retain(|masks| masks.is_small());
+        self.masks_dropped |= self.masks.len() < all;
     }
 
     pub(crate) fn is_named(&self, revision: Option<&str>) -> bool {

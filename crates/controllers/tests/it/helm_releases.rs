@@ -550,6 +550,55 @@ async fn values_come_from_config_maps_and_secrets() {
 }
 
 #[tokio::test]
+async fn unchanged_values_are_not_read_again() {
+    let session = start(&[]).await;
+    let values = |value: &str| json!({ "data": { "values.yaml": format!("value: {value}\n") } });
+    let mut object = values("one");
+    object["metadata"] = json!({ "name": "values", "namespace": session.home });
+    let object: ConfigMap = serde_json::from_value(object).unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(session.client.clone(), &session.home);
+    maps.create(&PostParams::default(), &object).await.unwrap();
+    let from = json!({ "valuesFrom": [{ "kind": "ConfigMap", "name": "values" }], "interval": "1s" });
+    release(&session, "app", from).await;
+    ready(&session, "app", "InstallSucceeded", 1).await;
+    // two requests mean that a whole run lies between them
+    let asked = async || {
+        session.faults.clear_log();
+        eventually("the values are asked for", DEADLINE, async || {
+            let mut calls = session.faults.log();
+            calls.retain(|call| call.path.ends_with("/configmaps/values"));
+            match calls.len() {
+                0..3 => Err(calls.len()),
+                _ => Ok(calls),
+            }
+        })
+        .await
+    };
+    let calls = asked().await;
+    assert!(calls.iter().all(|call| call.metadata), "{calls:#?}");
+    session.merge::<ConfigMap>("@home", "values", values("two")).await;
+    ready(&session, "app", "UpgradeSucceeded", 2).await;
+    assert_eq!(
+        map(&session, "app-map").await.unwrap().data.unwrap()["value"],
+        "two"
+    );
+
+    // values that are not valid are read once
+    session.merge::<ConfigMap>("@home", "values", values("[")).await;
+    until(&session, "app", "bad values", |status| {
+        is(status, ConditionType::Ready, "False", "ValuesError")
+    })
+    .await;
+    let calls = asked().await;
+    assert!(calls.iter().all(|call| call.metadata), "{calls:#?}");
+    session
+        .merge::<ConfigMap>("@home", "values", values("three"))
+        .await;
+    ready(&session, "app", "UpgradeSucceeded", 3).await;
+    session.end().await;
+}
+
+#[tokio::test]
 async fn a_restart_takes_the_release_as_it_is() {
     let mut session = start(&[DEPLOYMENT]).await;
     release(&session, "app", json!({})).await;

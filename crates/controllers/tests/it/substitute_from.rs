@@ -5,7 +5,7 @@ use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Fault, Rule, Verb};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::CustomResourceExt as _;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::session::{DEADLINE, HOME, Options, Session, all_kinds, config_map, ready};
@@ -220,6 +220,96 @@ async fn kustomization_post_build_substitute_from_is_read_at_its_interval() {
     let written: Vec<_> = calls.iter().filter(|call| call.is_write()).collect();
     assert!(written.is_empty(), "{written:#?}");
     assert!(calls.len() as u64 <= ran + 1, "{calls:#?} of {ran} runs");
+    // its version is unchanged, so its values are not read
+    let values: Vec<_> = calls.iter().filter(|call| !call.metadata).collect();
+    assert!(values.is_empty(), "{values:#?}");
+    session.end().await;
+}
+
+/// Each change counts at the next interval, also one that only the metadata of another object shows.
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_follows_objects_without_a_label() {
+    let session = Session::start(&[("apps/a.yaml", &config_map("a", "${shown:-none}"))]).await;
+    make(&session, "ConfigMap", "one", json!({}), json!({ "other": "x" })).await;
+    make(&session, "Secret", "two", json!({}), json!({ "shown": "second" })).await;
+    let from = json!([
+        { "kind": "ConfigMap", "name": "one" },
+        { "kind": "ConfigMap", "name": "late", "optional": true },
+    ]);
+    let spec = json!({ "postBuild": { "substituteFrom": from }, "interval": "1s" });
+    session.kustomize("apps", "apps", spec).await;
+    session.value("default", "a", Some("none")).await;
+    // an optional one appears
+    make(
+        &session,
+        "ConfigMap",
+        "late",
+        json!({}),
+        json!({ "shown": "late" }),
+    )
+    .await;
+    session.value("default", "a", Some("late")).await;
+    // it is another object under the same name
+    let maps: Api<ConfigMap> = Api::namespaced(session.client.clone(), HOME);
+    maps.delete("late", &DeleteParams::default()).await.unwrap();
+    make(
+        &session,
+        "ConfigMap",
+        "late",
+        json!({}),
+        json!({ "shown": "again" }),
+    )
+    .await;
+    session.value("default", "a", Some("again")).await;
+    // it is gone
+    maps.delete("late", &DeleteParams::default()).await.unwrap();
+    session.value("default", "a", Some("none")).await;
+    // the same objects, and one more
+    let from = json!([
+        { "kind": "ConfigMap", "name": "one" },
+        { "kind": "ConfigMap", "name": "late", "optional": true },
+        { "kind": "Secret", "name": "two" },
+    ]);
+    session
+        .patch(
+            "apps",
+            json!({ "spec": { "postBuild": { "substituteFrom": from } } }),
+        )
+        .await;
+    session.value("default", "a", Some("second")).await;
+    session.end().await;
+}
+
+#[tokio::test]
+async fn kustomization_post_build_substitute_from_reads_rejected_values_once() {
+    let session = Session::start(&[("apps/a.yaml", &config_map("a", "${v0}"))]).await;
+    let names: Vec<String> = (0..9).map(|number| format!("v{number}")).collect();
+    for name in &names {
+        let values = json!({ name: "x".repeat(1_000_000) });
+        make(&session, "ConfigMap", name, json!({}), values).await;
+    }
+    let from: Vec<Value> = names
+        .iter()
+        .map(|name| json!({ "kind": "ConfigMap", "name": name }))
+        .collect();
+    let spec = json!({ "postBuild": { "substituteFrom": from }, "retryInterval": "1s" });
+    session.kustomize("apps", "apps", spec).await;
+    let refused =
+        "post build failed: spec.postBuild.substituteFrom refers to more than 8388608 bytes of values";
+    assert_eq!(session.fails("apps", "BuildFailed").await, refused);
+    session.faults.clear_log();
+    runs(&session, 2).await;
+    let mut calls = session.faults.log();
+    calls.retain(|call| call.path.contains("/configmaps/v"));
+    assert!(!calls.is_empty());
+    let values: Vec<_> = calls.iter().filter(|call| !call.metadata).collect();
+    assert!(values.is_empty(), "{values:#?}");
+
+    // other values count at once
+    session
+        .merge::<ConfigMap>(HOME, "v0", json!({ "data": { "v0": "small" } }))
+        .await;
+    session.value("default", "a", Some("small")).await;
     session.end().await;
 }
 

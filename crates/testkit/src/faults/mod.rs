@@ -159,6 +159,8 @@ pub struct Call {
     pub query: String,
     /// Whether it is a watch.
     pub watch: bool,
+    /// Whether it asks for metadata only.
+    pub metadata: bool,
     /// The injected fault.
     pub fault: Option<Fault>,
 }
@@ -173,6 +175,11 @@ impl Call {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
             watch: watch && request.method() == Method::GET,
+            metadata: request.headers().get(header::ACCEPT).is_some_and(|accept| {
+                accept
+                    .to_str()
+                    .is_ok_and(|accept| accept.contains("as=PartialObjectMetadata"))
+            }),
             query,
             fault: None,
         }

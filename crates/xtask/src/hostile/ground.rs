@@ -295,6 +295,25 @@ impl<'s> Ground<'s> {
     }
 }
 
+/// Removes the finalizers left in a deleted namespace, as an administrator does: nobody can prune a Kustomization whose
+/// kubeconfig is gone. Returns how many objects it were.
+pub(super) async fn clear(session: &Session, namespace: &str) -> Outcome<usize> {
+    let none = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let mut cleared = 0;
+    for (_, _, kind) in KINDS {
+        let own = kind_api(&session.client, kind, namespace);
+        for left in own.list_metadata(&ListParams::default()).await?.items {
+            let name = left.metadata.name.unwrap_or_default();
+            match own.patch_metadata(&name, &PatchParams::default(), &none).await {
+                Ok(_) => cleared += 1,
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(cleared)
+}
+
 /// `status.artifact`.
 pub(super) fn artifact(digest: &str, url: &str) -> Value {
     json!({

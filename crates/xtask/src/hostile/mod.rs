@@ -71,7 +71,7 @@ const RELATIVE: Bounds = Bounds {
     margin: 1_000.0,
     longest_margin: 5_000.0,
     probe: Duration::from_secs(2),
-    // one pair of processes for all: the allocator gives little back between builds
+    // one pair of processes for all
     memory: 1_024.0,
 };
 

@@ -4,8 +4,7 @@
 //! third of the time.
 //!
 //! Attackers are on machines of their own, and so are the honest git servers. Here the attackers' threads have the
-//! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it:
-//! so that the times are those of the API server and the controllers.
+//! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +22,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::attacks::{self, Attack};
-use super::ground::{Ground, Scale};
+use super::ground::{self, Ground, Scale};
 use super::session::{HONEST, Outcome, SOURCE, Session, condition, connected, create};
 use crate::bench::Times;
 use crate::bench::process::Process;
@@ -42,7 +41,7 @@ const SHIFT: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 16;
 const POLL: Duration = Duration::from_millis(5);
 
-/// The time for memory to be given back after the attackers.
+/// The time for what attackers leave to end, and the time for memory to be given back then.
 const SETTLE: Duration = Duration::from_secs(30);
 /// Between two turns in the list of attacks, whose neighbours are alike.
 const STRIDE: usize = 11;
@@ -257,7 +256,7 @@ async fn judge(session: &Session, measured: &Measured, left: &[(f64, f64)]) -> O
         .collect();
     println!(
         "memory {:.0} s after the attackers: {}; before them: {:.0} MiB",
-        SETTLE.as_secs_f64(),
+        2.0 * SETTLE.as_secs_f64(),
         memory.join(", "),
         measured.memory_before
     );
@@ -308,12 +307,16 @@ impl Attackers<'_> {
         for part in [time / 3, time - time / 3] {
             phases.send_replace(Phase::Attack);
             let until = Instant::now() + part;
-            stream::iter(0..ATTACKERS)
+            let last: Vec<Option<Gone>> = stream::iter(0..ATTACKERS)
                 .map(|_| self.one(begun, until))
                 .buffer_unordered(ATTACKERS)
-                .try_collect::<()>()
+                .try_collect()
                 .await?;
             phases.send_replace(Phase::Pause);
+            sleep(SETTLE).await;
+            for gone in last.into_iter().flatten() {
+                self.clear(gone).await?;
+            }
             sleep(SETTLE).await;
             let memory = self.session.controllers.memory().unwrap_or(f64::NAN);
             left.push((minutes(begun.elapsed()), memory));
@@ -321,9 +324,10 @@ impl Attackers<'_> {
         Ok(left)
     }
 
-    /// Runs one attack after the other, each for a while and in a namespace of its own.
-    async fn one(&self, begun: Instant, until: Instant) -> Outcome {
+    /// Runs one attack after the other, each for a while and in a namespace of its own. Returns the last one.
+    async fn one(&self, begun: Instant, until: Instant) -> Outcome<Option<Gone>> {
         let all: Vec<Attack> = attacks::all();
+        let mut before: Option<Gone> = None;
         while Instant::now() < until {
             let turn = self.turns.fetch_add(1, Ordering::Relaxed);
             let Some(attack) = all.get(place(turn, all.len())) else {
@@ -340,6 +344,10 @@ impl Attackers<'_> {
                 Err(error) => eprintln!("{}: {error}", attack.name),
             }
             ground.leave().await?;
+            // it had the time of this attack to end
+            if let Some(gone) = before.replace((attack.name, ground.name)) {
+                self.clear(gone).await?;
+            }
             let presence = Presence {
                 attack: attack.name,
                 from,
@@ -348,9 +356,20 @@ impl Attackers<'_> {
             let mut presences = self.presences.lock().unwrap_or_else(PoisonError::into_inner);
             presences.push(presence);
         }
+        Ok(before)
+    }
+
+    async fn clear(&self, (attack, namespace): Gone) -> Outcome {
+        let left = ground::clear(self.session, &namespace).await?;
+        if left > 0 {
+            eprintln!("{attack}: {left} objects were left in {namespace}, and their finalizers removed");
+        }
         Ok(())
     }
 }
+
+/// An attack that has ended, and its namespace.
+type Gone = (&'static str, String);
 
 /// Of the attack of a turn: each comes equally often, and at one time all differ.
 fn place(turn: usize, attacks: usize) -> usize {

@@ -1,6 +1,6 @@
 //! `cargo xtask image`: the statically linked program, and an image with nothing else.
 //!
-//! Only the last link differs from an ordinary build, so built libraries are reused, with `--profile dev`
+//! Only the last link differs from an ordinary build, and on arm64 jemalloc, so built libraries are reused, with `--profile dev`
 //! those of the tests; the program replaces the ordinary one until the next build. Its headers show that it
 //! needs no other file ([`elf`]), and a start in the empty image proves it. buildah makes the image in its own
 //! store below `target/`, without touching other images, and exports an archive. It fetches nothing: the
@@ -8,6 +8,7 @@
 
 mod elf;
 
+use std::env::consts::ARCH;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -90,6 +91,10 @@ fn build(profile: &str, target: Option<&str>, root: &Path) -> Result<PathBuf, Bo
     }
     if let Some(target) = target {
         cargo.args(["--target", target]);
+    }
+    // arm64 systems have pages of up to 64 KiB, whatever those of this one are
+    if target.unwrap_or(ARCH).starts_with("aarch64") {
+        cargo.env("JEMALLOC_SYS_WITH_LG_PAGE", "16");
     }
     cargo.args(["--message-format", "json-render-diagnostics"]);
     cargo.args(["--", "-C", "target-feature=+crt-static"]);

@@ -24,6 +24,7 @@ use super::decide::seen::{Access, Dependencies, OwnChart, Seen, Source, Storage,
 use super::declared::Declared;
 use super::{HelmReleases, Run, object_ref, owner_of};
 use crate::key::is_name;
+use crate::kit::inputs::{RejectedValues, Versions};
 use crate::kit::wake::Reason;
 use crate::targets::destination::{AccessError, Destination};
 
@@ -126,21 +127,43 @@ async fn values(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declared) -> Va
     if !declared.spec.values_from.is_empty() {
         cx.kit.inputs.begin();
     }
+    let client = &cx.kit.client;
     if let Some(known) = &run.memory.values {
-        let watched = known.is_current(|holder| cx.kit.inputs.version(holder));
+        let watched = known
+            .versions()
+            .are_current(|holder| cx.kit.inputs.version(holder));
         let rereads = run.reasons.iter().any(|reason| refreshes(reason, watched));
-        if run.memory.this_run.values_read || !rereads {
+        let is_same_spec = run.memory.values_generation == declared.generation;
+        if is_same_spec
+            && (run.memory.this_run.values_read || !rereads || known.versions().are_unchanged(client).await)
+        {
+            run.memory.this_run.values_read = true;
             return Values::Ready(known.digest.clone());
         }
     }
+    if let Some(rejected) = &run.memory.rejected_values
+        && rejected.holds(declared.generation, client).await
+    {
+        return Values::Failed(rejected.error.to_string());
+    }
     let spec = &declared.spec;
     let namespace = &declared.key.namespace;
+    let (inline, references) = (spec.values.as_ref(), &spec.values_from);
+    let mut versions = Versions::default();
     let composed =
-        super::values::compose(&cx.kit.client, namespace, spec.values.as_ref(), &spec.values_from).await;
+        super::values::compose_with_versions(client.into(), namespace, inline, references, &mut versions)
+            .await;
+    let error = composed.as_ref().err().filter(|error| error.is_repeatable());
+    run.memory.rejected_values = error.map(|error| RejectedValues {
+        generation: declared.generation,
+        versions,
+        error: error.clone(),
+    });
     match composed {
         Ok(composed) => {
             let digest = composed.digest.clone();
             run.memory.values = Some(composed);
+            run.memory.values_generation = declared.generation;
             run.memory.this_run.values_read = true;
             Values::Ready(digest)
         }

@@ -23,6 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -294,7 +295,7 @@ impl Writer {
             Step::Repeat { name, count } => self.repeat(&api, event, &name, count, now).await,
         };
         match written {
-            Ok(name) => self.memory.wrote(identity, name, Instant::now()),
+            Ok(name) => self.memory.wrote(identity.digest, name, Instant::now()),
             Err(error) => {
                 self.tally.refused.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
@@ -407,33 +408,45 @@ fn cut(message: &str) -> &str {
     &message[..end]
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// An event without its time. A digest stands for its texts: thousands are remembered, of some KiB each.
 struct Identity {
-    uid: String,
     object: String,
-    severity: Severity,
-    reason: String,
-    message: String,
-    metadata: BTreeMap<String, String>,
+    digest: Digest,
 }
 
+type Digest = [u8; 32];
+
 impl Identity {
-    fn of(event: &Event) -> Arc<Self> {
+    fn of(event: &Event) -> Self {
         let about = &event.about;
         let part = |part: &Option<String>| part.clone().unwrap_or_default();
-        Arc::new(Self {
-            uid: part(&about.uid),
-            object: format!(
-                "{}/{}/{}",
-                part(&about.kind),
-                part(&about.namespace),
-                part(&about.name)
-            ),
-            severity: event.severity,
-            reason: event.reason.clone(),
-            message: cut(&event.message).to_owned(),
-            metadata: event.metadata.clone(),
-        })
+        let object = format!(
+            "{}/{}/{}",
+            part(&about.kind),
+            part(&about.namespace),
+            part(&about.name)
+        );
+        let uid = part(&about.uid);
+        let parts = [
+            &*uid,
+            &*object,
+            event.severity.as_str(),
+            &*event.reason,
+            cut(&event.message),
+        ];
+        let metadata = event
+            .metadata
+            .iter()
+            .flat_map(|(name, value)| [&**name, &**value]);
+        let mut hash = Sha256::new();
+        for part in parts.into_iter().chain(metadata) {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        Self {
+            object,
+            digest: hash.finalize().into(),
+        }
     }
 }
 
@@ -460,9 +473,9 @@ struct Bucket {
 
 #[derive(Debug)]
 struct Memory {
-    written: HashMap<Arc<Identity>, Written>,
+    written: HashMap<Digest, Written>,
     /// Oldest first, by the first write.
-    order: VecDeque<Arc<Identity>>,
+    order: VecDeque<Digest>,
     buckets: HashMap<String, Bucket>,
     limits: Limits,
 }
@@ -477,8 +490,8 @@ impl Memory {
         }
     }
 
-    fn step(&mut self, identity: &Arc<Identity>, now: Instant) -> Step {
-        if let Some(written) = self.written.get(identity)
+    fn step(&mut self, identity: &Identity, now: Instant) -> Step {
+        if let Some(written) = self.written.get(&identity.digest)
             && now.duration_since(written.seen) < self.limits.window
         {
             return Step::Repeat {
@@ -518,7 +531,7 @@ impl Memory {
         true
     }
 
-    fn wrote(&mut self, identity: Arc<Identity>, name: Option<String>, now: Instant) {
+    fn wrote(&mut self, identity: Digest, name: Option<String>, now: Instant) {
         match (self.written.get_mut(&identity), name) {
             (Some(written), None) => {
                 written.count = written.count.saturating_add(1);
@@ -538,7 +551,7 @@ impl Memory {
                 {
                     self.written.remove(&oldest);
                 }
-                self.order.push_back(Arc::clone(&identity));
+                self.order.push_back(identity);
                 self.written.insert(
                     identity,
                     Written {

@@ -53,7 +53,7 @@ fn play(limits: &Limits, script: &str) -> String {
             Step::Spare => "-".to_owned(),
         });
         if !failed && step != Step::Spare {
-            memory.wrote(identity, written, now);
+            memory.wrote(identity.digest, written, now);
         }
     }
     assert!(memory.written.len() <= limits.remembered && memory.order.len() <= limits.remembered);

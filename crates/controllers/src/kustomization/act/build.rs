@@ -133,6 +133,7 @@ fn new_record(
         tree: artifact.tree.id(),
         inputs: None,
         values: values.map(|values| values.stamp().clone()),
+        masks_dropped: false,
         masks: values
             .map(|values| Arc::clone(values.masks()))
             .into_iter()

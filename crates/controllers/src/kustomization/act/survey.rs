@@ -10,6 +10,7 @@ use equate_apply::id::ObjectId;
 use futures::stream::{self, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
+use crate::ObjectRef;
 use crate::kustomization::Kustomizations;
 use crate::kustomization::decide::seen::{Question, Questions};
 use crate::ownership::access_reviews::Review;
@@ -33,17 +34,29 @@ pub(super) async fn ask(cx: &Kustomizations, questions: Questions, reviewed: &mu
 }
 
 async fn ask_about_objects(cx: &Kustomizations, questions: Vec<Question>, until: Instant) {
-    let answers = answers(cx, questions.into_iter().map(|question| ((), question)), until);
-    let answers = answers.await;
+    let answers = answers(cx, by_user(questions), until).await;
     let at = Instant::now();
     let mut graph = cx.kit.ownership();
-    for ((), question, allowed) in answers {
+    for (owners, question, allowed) in answers {
         if let Some(allowed) = allowed {
-            graph
-                .reviews
-                .record((&question.by).into(), question.id, Review { allowed, at });
+            let review = Review { allowed, at };
+            for owner in owners {
+                graph.reviews.record(owner, question.id.clone(), review);
+            }
         }
     }
+}
+
+/// One question for all owners of an object that write as the same user.
+fn by_user(questions: Vec<Question>) -> impl Iterator<Item = (Vec<ObjectRef>, Question)> {
+    let mut all: BTreeMap<(ObjectId, String), (Vec<ObjectRef>, Question)> = BTreeMap::new();
+    for question in questions {
+        let owner = (&question.by).into();
+        let of = (question.id.clone(), question.user.clone());
+        let (owners, _) = all.entry(of).or_insert((Vec::new(), question));
+        owners.push(owner);
+    }
+    all.into_values()
 }
 
 /// Asks for each container whether one of those who want or hold something in it may write it, until one
@@ -117,5 +130,35 @@ async fn answer(cx: &Kustomizations, question: &Question) -> Option<bool> {
         Ok(cluster) => cluster.may_write(by.kind, id, version, ANSWER).await.ok(),
         // an invalid name has no permissions
         Err(_) => Some(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Key;
+    use crate::kustomization::owner_of;
+
+    #[test]
+    fn owners_with_one_user_share_a_question() {
+        let question = |owner: &str, user: &str, name: &str| Question {
+            by: owner_of(&Key::new("team", owner)),
+            user: user.to_owned(),
+            id: ObjectId::new("", "ConfigMap", "team", name),
+            version: "v1".to_owned(),
+        };
+        let all = vec![
+            question("a", "one", "x"),
+            question("b", "one", "x"),
+            question("c", "two", "x"),
+            question("a", "one", "y"),
+        ];
+        let asked: Vec<String> = by_user(all)
+            .map(|(owners, question)| {
+                let owners: Vec<&str> = owners.iter().map(|owner| &*owner.name).collect();
+                format!("{} {} for {}", question.user, question.id.name, owners.join(" "))
+            })
+            .collect();
+        assert_eq!(asked, ["one x for a b", "two x for c", "one y for a"]);
     }
 }

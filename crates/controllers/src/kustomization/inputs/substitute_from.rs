@@ -1,12 +1,9 @@
 //! Values from ConfigMaps and Secrets: the variables of `spec.postBuild.substituteFrom`, and the keys of
 //! `spec.decryption`.
 //!
-//! They are read once for a run, with one request for each reference, and dropped when the build is
+//! They are read at most once for a run, with one request for each reference, and dropped when the build is
 //! applied. They are never written. A digest stays, to detect a change. No error, log or event has a value
 //! of a Secret: messages of the API server about objects pass through the masks.
-//!
-//! Refused: more than [`REFERENCES_MAX`] references, more than [`BYTES_MAX`] of values, and values of
-//! Secrets that are not text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +17,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
 use super::decryption::{self, KeyRing, KeySecret, KeysError};
-use crate::kit::inputs::InputRef;
+use crate::kit::inputs::{InputRef, Versions, version_of};
 use crate::kustomization::declared;
 use crate::kustomization::reasons::Failure;
 use crate::masks::Masks;
@@ -86,6 +83,16 @@ pub enum ValuesError {
     Keys(#[from] KeysError),
 }
 
+impl ValuesError {
+    /// Whether the same spec and objects give the same error.
+    pub(in crate::kustomization) fn is_repeatable(&self) -> bool {
+        match self {
+            Self::Absent { .. } | Self::NotText { .. } | Self::TooMany(_) | Self::TooLarge => true,
+            Self::Refused { .. } | Self::Unreachable { .. } | Self::Keys(_) => false,
+        }
+    }
+}
+
 impl From<ValuesError> for Failure {
     fn from(error: ValuesError) -> Self {
         let why = match &error {
@@ -110,8 +117,7 @@ impl From<ValuesError> for Failure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
     digest: [u8; 32],
-    /// Each reference, with its version if it existed.
-    versions: Vec<(InputRef, Option<u64>)>,
+    versions: Versions,
 }
 
 impl Stamp {
@@ -120,10 +126,9 @@ impl Stamp {
         self.digest == other.digest
     }
 
-    /// Whether each object is known to have the version that was read.
-    pub fn is_current(&self, version: impl Fn(&InputRef) -> Option<u64>) -> bool {
-        let mut all = self.versions.iter();
-        all.all(|(holder, read)| read.is_some() && version(holder) == *read)
+    /// The objects that were read.
+    pub fn versions(&self) -> &Versions {
+        &self.versions
     }
 }
 
@@ -177,6 +182,19 @@ pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterat
     all.chain(keys).chain(declared::holder(object))
 }
 
+/// The objects that are read for this spec, in their order.
+pub(in crate::kustomization) fn read_by(
+    namespace: &str,
+    (references, decryption, shared_keys): (&[SubstituteReference], Option<&Decryption>, Option<&Key>),
+) -> impl Iterator<Item = InputRef> {
+    let keys = decryption.and_then(|decryption| KeySecret::of(decryption, namespace, shared_keys));
+    let keys = keys.map(|keys| (ValuesKind::Secret, Key::new(keys.namespace, keys.name)));
+    let values = references
+        .iter()
+        .map(move |reference| (reference.kind, Key::new(namespace, &*reference.name)));
+    keys.into_iter().chain(values)
+}
+
 /// Reads the variables of all references, where the last of a name wins; and the keys, from the shared
 /// Secret if the Kustomization names none.
 ///
@@ -189,11 +207,42 @@ pub async fn read(
     decryption: Option<&Decryption>,
     shared_keys: Option<&Key>,
 ) -> Result<Values, ValuesError> {
+    let mut versions = Versions::default();
+    read_with_versions(
+        client,
+        namespace,
+        (references, decryption, shared_keys),
+        &mut versions,
+    )
+    .await
+}
+
+/// Like [`read`], with the versions of what was read, also before an error.
+pub(in crate::kustomization) async fn read_with_versions(
+    client: &Client,
+    namespace: &str,
+    (references, decryption, shared_keys): (&[SubstituteReference], Option<&Decryption>, Option<&Key>),
+    versions: &mut Versions,
+) -> Result<Values, ValuesError> {
     if references.len() > REFERENCES_MAX {
         return Err(ValuesError::TooMany(references.len()));
     }
     let (mut variables, mut secrets) = (BTreeMap::new(), Masks::default());
-    let (mut versions, mut bytes) = (Vec::new(), 0);
+    // first, as in Flux: then an error of the keys costs no read of values
+    let secret = decryption.and_then(|decryption| KeySecret::of(decryption, namespace, shared_keys));
+    let keys = match secret {
+        None => None,
+        Some(secret) => {
+            let found = decryption::read(client, secret).await?;
+            let holder = Key::new(secret.namespace, secret.name);
+            versions.push((ValuesKind::Secret, holder), found.version);
+            if let Some((token, _)) = found.ring.token() {
+                secrets.add(token);
+            }
+            Some(found)
+        }
+    };
+    let mut bytes = 0;
     for reference in references {
         let found = match reference.kind {
             ValuesKind::ConfigMap => get::<ConfigMap>(client, namespace, reference)
@@ -201,11 +250,11 @@ pub async fn read(
                 .map(of_config_map),
             ValuesKind::Secret => get::<Secret>(client, namespace, reference)
                 .await?
-                .map(|secret| of_secret(&reference.name, secret))
-                .transpose()?,
+                .map(|secret| of_secret(&reference.name, secret)),
         };
         let holder = (reference.kind, Key::new(namespace, &*reference.name));
         let Some(found) = found else {
+            versions.push(holder, None);
             if !reference.optional {
                 return Err(ValuesError::Absent {
                     kind: reference.kind.as_str(),
@@ -213,52 +262,38 @@ pub async fn read(
                     namespace: namespace.to_owned(),
                 });
             }
-            versions.push((holder, None));
             continue;
         };
-        bytes += found
-            .values
+        versions.push(holder, found.version);
+        let values = found.values?;
+        bytes += values
             .iter()
             .map(|(name, value)| name.len() + value.len())
             .sum::<usize>();
         if bytes > BYTES_MAX {
             return Err(ValuesError::TooLarge);
         }
-        versions.push((holder, found.version));
         if reference.kind == ValuesKind::Secret {
-            found.values.values().for_each(|value| secrets.add(value));
+            values.values().for_each(|value| secrets.add(value));
         }
-        variables.extend(found.values);
+        variables.extend(values);
     }
     let mut hash = Sha256::new();
     hash.update(digest(
         variables.iter().map(|(name, value)| (name, value.as_bytes())),
     ));
-    let keys = match decryption {
-        None => None,
-        Some(decryption) => {
-            let mut ring = KeyRing::default();
-            if let Some(secret) = KeySecret::of(decryption, namespace, shared_keys) {
-                let found = decryption::read(client, secret).await?;
-                let entries = found.entries.iter();
-                hash.update(digest(entries.map(|(name, value)| (name, &**value))));
-                let holder = Key::new(secret.namespace, secret.name);
-                versions.push(((ValuesKind::Secret, holder), found.version));
-                ring = found.ring;
-            }
-            if let Some((token, _)) = ring.token() {
-                secrets.add(token);
-            }
-            Some(ring)
-        }
-    };
+    if let Some(keys) = &keys {
+        let entries = keys.entries.iter();
+        hash.update(digest(entries.map(|(name, value)| (name, &**value))));
+    }
+    let keys = decryption.map(|_| keys.map(|found| found.ring).unwrap_or_default());
     Ok(Values {
         variables,
         keys,
         secrets: Arc::new(secrets),
         stamp: Stamp {
             digest: hash.finalize().into(),
-            versions,
+            versions: versions.clone(),
         },
     })
 }
@@ -266,18 +301,18 @@ pub async fn read(
 /// The content of one reference.
 struct Found {
     version: Option<u64>,
-    values: BTreeMap<String, String>,
+    values: Result<BTreeMap<String, String>, ValuesError>,
 }
 
 fn of_config_map(map: ConfigMap) -> Found {
     let values = map.data.into_iter().flatten();
     Found {
-        version: version(&map.metadata),
-        values: values.map(|(name, value)| (name, in_one_line(&value))).collect(),
+        version: version_of(&map.metadata),
+        values: Ok(values.map(|(name, value)| (name, in_one_line(&value))).collect()),
     }
 }
 
-fn of_secret(name: &str, secret: Secret) -> Result<Found, ValuesError> {
+fn of_secret(name: &str, secret: Secret) -> Found {
     let values = secret.data.into_iter().flatten();
     let values = values.map(|(key, value)| match String::from_utf8(value.0) {
         Ok(text) => Ok((key, in_one_line(&text))),
@@ -286,18 +321,14 @@ fn of_secret(name: &str, secret: Secret) -> Result<Found, ValuesError> {
             key,
         }),
     });
-    Ok(Found {
-        version: version(&secret.metadata),
-        values: values.collect::<Result<_, _>>()?,
-    })
+    Found {
+        version: version_of(&secret.metadata),
+        values: values.collect(),
+    }
 }
 
 fn in_one_line(value: &str) -> String {
     value.replace('\n', "")
-}
-
-fn version(meta: &kube::core::ObjectMeta) -> Option<u64> {
-    meta.resource_version.as_ref()?.parse().ok()
 }
 
 fn digest<'t>(entries: impl Iterator<Item = (&'t String, &'t [u8])>) -> [u8; 32] {
@@ -342,7 +373,7 @@ mod tests {
         Values {
             stamp: Stamp {
                 digest: digest(variables.iter().map(|(name, value)| (name, value.as_bytes()))),
-                versions: Vec::new(),
+                versions: Versions::default(),
             },
             variables,
             keys: None,
@@ -366,23 +397,5 @@ mod tests {
         check(&[("a", "b")], &[("a", "b")], true);
         check(&[("a", "bc")], &[("ab", "c")], false);
         check(&[("a", "")], &[], false);
-    }
-
-    #[test]
-    fn values_are_current_while_versions_are_unchanged() {
-        let holder = |name: &str| (ValuesKind::Secret, Key::new("web", name));
-        let stamp = |versions: &[(&str, Option<u64>)]| Stamp {
-            digest: [0; 32],
-            versions: versions
-                .iter()
-                .map(|(name, version)| (holder(name), *version))
-                .collect(),
-        };
-        let known = |of: &InputRef| (*of == holder("a")).then_some(5);
-        assert!(stamp(&[("a", Some(5))]).is_current(known));
-        assert!(!stamp(&[("a", Some(4))]).is_current(known));
-        // one that no watch covers, and one that was absent
-        assert!(!stamp(&[("a", Some(5)), ("b", Some(5))]).is_current(known));
-        assert!(!stamp(&[("b", None)]).is_current(known));
     }
 }

@@ -9,10 +9,9 @@
 //! the claim counts.
 //!
 //! For a Namespace or a CustomResourceDefinition there is one question per kind and namespace; permissions
-//! for single names are not found by it. The desired objects are walked once per container, and the
-//! questions are sent together.
+//! for single names are not found by it.
 //!
-//! This file finds the questions; `act::survey` sends them.
+//! `act::survey` sends the questions.
 
 use std::collections::BTreeSet;
 
@@ -54,13 +53,13 @@ pub(super) fn questions(
     }
     let now = Instant::now();
     let me = object_ref(&ks.key);
-    let mut holding_up: BTreeSet<ObjectRef> = BTreeSet::new();
+    let mut holding_up: BTreeSet<&ObjectRef> = BTreeSet::new();
     for key in survey.holding_up(now) {
         if holding_up.len() == SUSPECTS {
             break;
         }
         if *key != me && graph.user(key).is_some() {
-            holding_up.insert(key.clone());
+            holding_up.insert(key);
         }
     }
     let mut found = Questions::default();
@@ -68,16 +67,13 @@ pub(super) fn questions(
         if memory.this_run.reviewed.contains(id) {
             continue;
         }
-        let rivals = graph.rivals(id, &me).cloned();
-        let all: BTreeSet<ObjectRef> = rivals.chain(holding_up.iter().cloned()).collect();
-        let unknown = all
-            .into_iter()
-            .filter(|key| !graph.reviews.is_known(key, id, now));
+        let all = graph.rivals(id, &me).chain(holding_up.iter().copied());
+        let unknown: BTreeSet<&ObjectRef> = all.filter(|key| !graph.reviews.is_known(key, id, now)).collect();
         let before = found.objects.len();
-        found.objects.extend(unknown.filter_map(|key| {
+        found.objects.extend(unknown.into_iter().filter_map(|key| {
             Some(Question {
-                user: graph.user(&key)?.to_owned(),
-                by: graph.owner(&key),
+                user: graph.user(key)?.to_owned(),
+                by: graph.owner(key),
                 id: id.clone(),
                 version: version.to_owned(),
             })
