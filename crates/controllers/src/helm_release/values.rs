@@ -55,7 +55,6 @@ impl Composed {
         self.masks.hides(value)
     }
 
-    /// The objects that were read.
     pub(crate) fn versions(&self) -> &Versions {
         &self.versions
     }

@@ -46,7 +46,6 @@ pub struct AccessReviews {
     within: HashMap<ObjectRef, Answers<Within>>,
 }
 
-/// The answers about one owner.
 #[derive(Debug)]
 struct Answers<K> {
     reviews: HashMap<K, Review>,

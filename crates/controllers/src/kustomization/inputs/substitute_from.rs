@@ -172,17 +172,13 @@ impl Values {
 /// The ConfigMaps and Secrets of a Kustomization, with the Secret of shared keys.
 pub fn holders(object: &Kustomization, shared_keys: Option<&Key>) -> impl Iterator<Item = InputRef> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    let post = object.spec.post_build.iter();
-    let references = post.flat_map(|post| &post.substitute_from);
-    let references = references.map(|reference| (reference.kind, &*reference.name));
-    let decryption = object.spec.decryption.as_ref();
-    let keys = decryption.and_then(|decryption| KeySecret::of(decryption, namespace, shared_keys));
-    let keys = keys.map(|keys| (ValuesKind::Secret, Key::new(keys.namespace, keys.name)));
-    let all = references.map(move |(kind, name)| (kind, Key::new(namespace, name)));
-    all.chain(keys).chain(declared::holder(object))
+    let post = object.spec.post_build.as_ref();
+    let references = post.map_or(&[][..], |post| &post.substitute_from);
+    let from = (references, object.spec.decryption.as_ref(), shared_keys);
+    read_by(namespace, from).chain(declared::holder(object))
 }
 
-/// The objects that are read for this spec, in their order.
+/// The objects that are read, in order.
 pub(in crate::kustomization) fn read_by(
     namespace: &str,
     (references, decryption, shared_keys): (&[SubstituteReference], Option<&Decryption>, Option<&Key>),
