@@ -4,10 +4,11 @@
 //! of the next fetch, so only new objects travel.
 
 use std::{
+    cell::Cell,
     num::NonZeroU32,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use gix::ObjectId;
@@ -26,6 +27,8 @@ use crate::{
 };
 
 const MARKS: &str = "refs/fetched/";
+/// A session that was idle for longer is opened again: the server may have ended it.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 /// Refs that mark tips with full history.
 const HISTORIES: &str = "refs/history/";
 
@@ -146,7 +149,7 @@ fn moved(reference: Option<&str>, tip: Option<&str>) -> String {
     }
 }
 
-struct Job<'a> {
+pub(crate) struct Job<'a> {
     clients: &'a Clients,
     limits: &'a Arc<Limits>,
     remote: &'a Remote,
@@ -155,18 +158,12 @@ struct Job<'a> {
     revision: &'a Revision,
     place: String,
     deadline: Instant,
+    /// The first session, if it is open.
+    open: Cell<Option<Session>>,
 }
 
-pub(crate) fn fetch(
-    mirror: &Mirror,
-    clients: &Clients,
-    limits: &Arc<Limits>,
-    remote: &Remote,
-    endpoint: &Endpoint,
-    credentials: &Credentials,
-    revision: &Revision,
-) -> Result<Commit, FetchError> {
-    let job = Job::new(clients, limits, remote, endpoint, credentials, revision);
+pub(crate) fn fetch(mirror: &Mirror, job: &Job<'_>) -> Result<Commit, FetchError> {
+    let limits = job.limits;
     let held = job.lock(mirror)?;
     let generation = held.generation().map_err(|error| job.opened(error))?;
     if job.marked(&generation)? {
@@ -197,16 +194,7 @@ pub(crate) fn fetch(
 }
 
 /// Brings a commit's tag object into its own store. `None` for a lightweight tag.
-pub(crate) fn tag(
-    mirror: &Mirror,
-    clients: &Clients,
-    limits: &Arc<Limits>,
-    remote: &Remote,
-    endpoint: &Endpoint,
-    credentials: &Credentials,
-    commit: &Commit,
-) -> Result<Option<ObjectId>, FetchError> {
-    let job = Job::new(clients, limits, remote, endpoint, credentials, commit.revision());
+pub(crate) fn tag(mirror: &Mirror, job: &Job<'_>, commit: &Commit) -> Result<Option<ObjectId>, FetchError> {
     let mut session = job.session()?;
     let name = job.revision.reference().unwrap_or_default();
     let listed = session.refs(name)?.into_iter().find(|listed| listed.name == name);
@@ -257,7 +245,7 @@ pub(crate) fn local_tag(commit: &Commit, path: &Path) -> Result<Option<ObjectId>
 }
 
 impl<'a> Job<'a> {
-    fn new(
+    pub(crate) fn new(
         clients: &'a Clients,
         limits: &'a Arc<Limits>,
         remote: &'a Remote,
@@ -274,13 +262,27 @@ impl<'a> Job<'a> {
             revision,
             place: endpoint.to_string(),
             deadline: Instant::now() + remote.timeout,
+            open: Cell::new(None),
+        }
+    }
+
+    /// The same in a session that is open, until its deadline.
+    pub(crate) fn within(self, session: Session) -> Self {
+        Self {
+            deadline: session.deadline(),
+            open: Cell::new(Some(session)),
+            ..self
         }
     }
 }
 
 impl Job<'_> {
     fn lock<'m>(&self, mirror: &'m Mirror) -> Result<MirrorLock<'m>, FetchError> {
+        let began = Instant::now();
         let held = mirror.lock(self.deadline);
+        if began.elapsed() > IDLE_MAX {
+            drop(self.open.take());
+        }
         held.map_err(|error| self.mirror("open", error))?
             .ok_or_else(|| FetchError::Busy {
                 place: self.place.clone(),
@@ -402,6 +404,9 @@ impl Job<'_> {
     }
 
     fn session(&self) -> Result<Session, SessionError> {
+        if let Some(open) = self.open.take() {
+            return Ok(open);
+        }
         Session::open(
             self.clients,
             self.remote,

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     commit::Commit,
-    fetch::{self, FetchError},
+    fetch::{self, FetchError, Job},
     github::{self, GithubApp, GithubError, Tokens},
     kind::Kind,
     limits::Limits,
@@ -132,43 +132,85 @@ impl Mirrors {
     /// Resolves a reference to a revision. It lists the remote's refs and fetches nothing; an exact commit
     /// needs no request.
     pub fn resolve(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
+        let (revision, _) = self.resolve_in_session(remote, reference)?;
+        Ok(revision)
+    }
+
+    /// Resolves a reference, and fetches the commit of a new revision in the same session and timeout. A remote that may
+    /// have the user's own credentials gets a second session, with a timeout of its own. Calls `is_new` once the
+    /// revision is known.
+    ///
+    /// # Errors
+    /// The reference cannot be resolved. The fetch has an error of its own.
+    pub fn resolve_and_fetch(
+        &self,
+        remote: &Remote,
+        reference: &Reference,
+        is_new: impl FnOnce(&Revision) -> bool,
+    ) -> Result<(Revision, Option<Result<Commit, FetchError>>), ResolveError> {
+        let (revision, session) = self.resolve_in_session(remote, reference)?;
+        if !is_new(&revision) {
+            return Ok((revision, None));
+        }
+        let fetched = match session {
+            Some(session) => {
+                let fetched = self.fetched(remote, &revision, Some(session));
+                fetched.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
+            }
+            None => self.fetch(remote, &revision),
+        };
+        Ok((revision, Some(fetched)))
+    }
+
+    /// The session is still open, if there is one for these credentials.
+    fn resolve_in_session(
+        &self,
+        remote: &Remote,
+        reference: &Reference,
+    ) -> Result<(Revision, Option<Session>), ResolveError> {
         let resolved = match &self.own {
-            Some(own) if self.substitute(&remote.url).is_none() => own.attempt(
-                remote,
-                |remote| self.resolved(remote, reference),
-                ResolveError::kind,
-                ResolveError::advised,
-            ),
+            Some(own) if self.substitute(&remote.url).is_none() => own
+                .attempt(
+                    remote,
+                    |remote| self.resolved(remote, reference),
+                    ResolveError::kind,
+                    ResolveError::advised,
+                )
+                // it may have other credentials
+                .map(|(revision, _)| (revision, None)),
             _ => self.resolved(remote, reference),
         };
         resolved.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
     }
 
-    fn resolved(&self, remote: &Remote, reference: &Reference) -> Result<Revision, ResolveError> {
+    fn resolved(
+        &self,
+        remote: &Remote,
+        reference: &Reference,
+    ) -> Result<(Revision, Option<Session>), ResolveError> {
         let target = reference.target()?;
         if let Some(path) = self.substitute(&remote.url) {
             let store = Store::open(&path, None)?;
-            return resolve::choose(
-                &mut LocalRefs {
-                    store: &store,
-                    place: path.display().to_string(),
-                },
-                &target,
-            );
+            let mut refs = LocalRefs {
+                store: &store,
+                place: path.display().to_string(),
+            };
+            return Ok((resolve::choose(&mut refs, &target)?, None));
         }
         let endpoint = Endpoint::parse(&remote.url)?;
         let credentials = endpoint.credentials(&remote.credentials)?;
         if let Target::Commit { id, branch } = target {
-            return Ok(Revision {
+            let revision = Revision {
                 reference: branch,
                 absolute: false,
                 id,
-            });
+            };
+            return Ok((revision, None));
         }
         let deadline = Instant::now() + remote.timeout;
         let Shared { clients, limits, .. } = &*self.shared;
         let mut session = Session::open(clients, remote, &endpoint, &credentials, limits, deadline)?;
-        resolve::choose(&mut session, &target)
+        Ok((resolve::choose(&mut session, &target)?, Some(session)))
     }
 
     /// Fetches the commit of a revision, shallow and incremental. Makes no request when its objects are
@@ -177,11 +219,11 @@ impl Mirrors {
         let fetched = match &self.own {
             Some(own) if self.substitute(&remote.url).is_none() => own.attempt(
                 remote,
-                |remote| self.fetched(remote, revision),
+                |remote| self.fetched(remote, revision, None),
                 FetchError::kind,
                 FetchError::advised,
             ),
-            _ => self.fetched(remote, revision),
+            _ => self.fetched(remote, revision, None),
         };
         fetched.inspect_err(|error| self.drop_refused_token(remote, error.kind()))
     }
@@ -194,7 +236,12 @@ impl Mirrors {
         }
     }
 
-    fn fetched(&self, remote: &Remote, revision: &Revision) -> Result<Commit, FetchError> {
+    fn fetched(
+        &self,
+        remote: &Remote,
+        revision: &Revision,
+        session: Option<Session>,
+    ) -> Result<Commit, FetchError> {
         let limits = &self.shared.limits;
         if let Some(path) = self.substitute(&remote.url) {
             let store = Arc::new(Store::open(&path, None)?);
@@ -208,15 +255,13 @@ impl Mirrors {
         let endpoint = Endpoint::parse(&remote.url)?;
         let credentials = endpoint.credentials(&remote.credentials)?;
         let mirror = self.mirror(&endpoint, &credentials, remote)?;
-        fetch::fetch(
-            &mirror,
-            &self.shared.clients,
-            limits,
-            remote,
-            &endpoint,
-            &credentials,
-            revision,
-        )
+        let clients = &self.shared.clients;
+        let job = Job::new(clients, limits, remote, &endpoint, &credentials, revision);
+        let job = match session {
+            Some(session) => job.within(session),
+            None => job,
+        };
+        fetch::fetch(&mirror, &job)
     }
 
     /// Authenticates a remote with a token of a GitHub App installation. The token is requested once and
@@ -255,7 +300,8 @@ impl Mirrors {
                 let credentials = endpoint.credentials(&remote.credentials)?;
                 let mirror = self.mirror(&endpoint, &credentials, remote)?;
                 let Shared { clients, limits, .. } = &*self.shared;
-                fetch::tag(&mirror, clients, limits, remote, &endpoint, &credentials, commit)?
+                let job = Job::new(clients, limits, remote, &endpoint, &credentials, revision);
+                fetch::tag(&mirror, &job, commit)?
             }
         };
         let tree = commit.tree().clone();

@@ -27,7 +27,7 @@ pub struct Remote {
     pub url: String,
     /// The credentials for the host.
     pub credentials: Credentials,
-    /// The limit for one whole `resolve` or `fetch`.
+    /// The limit for one whole operation: `resolve`, `fetch`, or both in one.
     pub timeout: Duration,
     /// PEM certificates that are trusted for this remote in addition to the built-in ones.
     pub ca: Option<Vec<u8>>,

@@ -409,6 +409,10 @@ impl Session {
         })
     }
 
+    pub(crate) fn deadline(&self) -> Instant {
+        self.shared.deadline
+    }
+
     fn error(&self, doing: &'static str, failure: Failure) -> RemoteError {
         RemoteError {
             doing,
@@ -443,12 +447,15 @@ impl Session {
         let agent = ("agent", Some(AGENT.to_owned()));
         let command = LsRefsCommand::new(Some(prefixes), &self.handshake.capabilities, agent);
         let listed = command.invoke_blocking(&mut self.transport, &mut gix::progress::Discard, false);
-        listed.map_err(|error| {
+        let listed = listed.map_err(|error| {
             self.error(
                 "list the refs of",
                 failure(&self.shared, "its list of refs is malformed", error),
             )
-        })
+        })?;
+        // the session may go on for long
+        self.shared.held.clear();
+        Ok(listed)
     }
 
     pub(crate) fn fetch(

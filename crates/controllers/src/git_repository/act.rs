@@ -1,4 +1,4 @@
-//! Makes an artifact: fetches, verifies, reads the tree, publishes. The only writes outside the cluster.
+//! Makes an artifact: fetches, verifies, reads the tree, publishes.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use equate_source::{Ignore, Limits, Parts, Stored, Submodule, Tree};
 use super::Context;
 use super::declared::Declared;
 use super::failure::Failure;
-use super::host::outcome;
+use super::host::{Fetching, outcome};
 use super::{includes, verify};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -47,28 +47,26 @@ pub(crate) struct Published {
 pub(crate) async fn publish(
     cx: Arc<Context>,
     declared: Arc<Declared>,
-    remote: Remote,
+    opened: Opened,
     revision: Revision,
-    included: Vec<Artifact>,
 ) -> Result<Published, Failure> {
+    let Opened {
+        remote,
+        included,
+        fetching,
+    } = opened;
     let signers = match &declared.verify {
         Some(verify) => Some(verify::signers(&cx, &declared, verify).await?),
         None => None,
     };
-    let (own, context) = (Arc::clone(&declared), Arc::clone(&cx));
-    let limit = cx.limit(&declared);
-    let asked = revision.clone();
-    let session = move || {
-        let commit = match context.git.fetch(&remote, &asked) {
-            Ok(commit) => commit,
-            Err(error) => return (Err(Failure::fetch(&error, limit)), outcome(Some(error.kind()))),
-        };
-        (
-            fetched(&context, &own, &remote, commit, signers.as_ref()),
-            outcome(None),
-        )
+    let commit = match fetching {
+        Some(fetching) => fetching.commit().await?,
+        None => None,
     };
-    let fetched = cx.at_host(&declared, session).await?;
+    let fetched = match commit {
+        Some(commit) if signers.is_none() && !declared.submodules => Fetched::of(commit),
+        commit => from_host(&cx, &declared, remote, &revision, commit, signers).await?,
+    };
     let (own, context) = (Arc::clone(&declared), Arc::clone(&cx));
     let publishing = cx.processors.run(&declared.key.namespace, move || {
         publish_fetched(&context, &own, &revision, fetched, included)
@@ -77,11 +75,51 @@ pub(crate) async fn publish(
     published.unwrap_or_else(|_| Err(Failure::broken(Reason::GitOperationFailed, &declared.key)))
 }
 
+/// The open remote, the included artifacts, and the fetch that is in progress.
+pub(crate) struct Opened {
+    pub(crate) remote: Remote,
+    pub(crate) included: Vec<Artifact>,
+    pub(crate) fetching: Option<Fetching>,
+}
+
 /// A commit with everything that comes from its host.
 struct Fetched {
     commit: Commit,
     verified: Option<String>,
     submodules: Vec<Submodule>,
+}
+
+impl Fetched {
+    fn of(commit: Commit) -> Self {
+        Self {
+            commit,
+            verified: None,
+            submodules: Vec::new(),
+        }
+    }
+}
+
+/// Fetches what is missing, in a session with the host.
+async fn from_host(
+    cx: &Arc<Context>,
+    declared: &Arc<Declared>,
+    remote: Remote,
+    revision: &Revision,
+    commit: Option<Commit>,
+    signers: Option<Signers>,
+) -> Result<Fetched, Failure> {
+    let (own, context, revision) = (Arc::clone(declared), Arc::clone(cx), revision.clone());
+    let limit = cx.limit(declared);
+    let session = move || {
+        let commit = commit.map_or_else(|| context.git.fetch(&remote, &revision), Ok);
+        let commit = match commit {
+            Ok(commit) => commit,
+            Err(error) => return (Err(Failure::fetch(&error, limit)), outcome(Some(error.kind()))),
+        };
+        let fetched = fetched(&context, &own, &remote, commit, signers.as_ref());
+        (fetched, outcome(None))
+    };
+    cx.at_host(declared, session).await
 }
 
 fn fetched(

@@ -6,6 +6,7 @@ use equate_git::{Remote, Revision};
 
 use super::declared::Declared;
 use super::failure::Failure;
+use super::host::Fetching;
 
 #[derive(Debug)]
 pub(crate) enum Seen {
@@ -23,6 +24,8 @@ pub(crate) struct Observed {
     pub(crate) included: Vec<Included>,
     /// The open remote: fetching needs it again.
     pub(crate) remote: Option<Remote>,
+    /// The fetch of a new revision, in the session that found it.
+    pub(crate) fetching: Option<Fetching>,
 }
 
 impl Observed {

@@ -1,10 +1,12 @@
 //! Sessions with the host of a repository: the namespace's share of its connections, and no worker.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use equate_api::meta::Reason;
 use equate_egress::Outcome;
-use equate_git::Kind;
+use equate_git::{Commit, Kind, Revision};
+use futures::future::BoxFuture;
 
 use super::Context;
 use super::declared::Declared;
@@ -19,6 +21,30 @@ pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
         Some(Kind::Unreachable | Kind::Tls) => Some(Outcome::Silent),
         Some(Kind::Timeout | Kind::Storage | Kind::UrlInvalid) => None,
         _ => Some(Outcome::Answered),
+    }
+}
+
+/// A session that resolved a reference, and goes on with the commit. The mutex makes it `Sync`, and is never locked.
+pub(crate) struct Fetching(Mutex<BoxFuture<'static, Resolved>>);
+
+/// A revision, and its commit if it is new.
+pub(super) type Resolved = Result<(Revision, Option<Commit>), Failure>;
+
+impl Fetching {
+    pub(super) fn new(session: impl Future<Output = Resolved> + Send + 'static) -> Self {
+        Self(Mutex::new(Box::pin(session)))
+    }
+
+    pub(super) async fn commit(self) -> Result<Option<Commit>, Failure> {
+        let session = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (_, commit) = session.await?;
+        Ok(commit)
+    }
+}
+
+impl fmt::Debug for Fetching {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetching").finish_non_exhaustive()
     }
 }
 

@@ -33,7 +33,7 @@ use jiff::Timestamp;
 use kube::Client;
 use tokio::time::Instant;
 
-use self::act::Done;
+use self::act::{Done, Opened};
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use self::includes::Includers;
@@ -240,7 +240,12 @@ impl GitRepositories {
         revision: &equate_git::Revision,
     ) -> Result<Done, Stop> {
         let lost = observed.is_lost();
-        let decide::Observed { remote, included, .. } = observed;
+        let decide::Observed {
+            remote,
+            included,
+            fetching,
+            ..
+        } = observed;
         let Some(remote) = remote else {
             return Ok(Done::Unopened);
         };
@@ -249,23 +254,29 @@ impl GitRepositories {
         let shown = stored
             .is_none_or(|artifact| artifact.revision != text)
             .then_some(text);
+        let opened = Opened {
+            remote,
+            included,
+            fetching,
+        };
         let work = act::publish(
             Arc::clone(&self.cx),
             Arc::clone(declared),
-            remote,
+            opened,
             revision.clone(),
-            included,
         );
         let progress = |status| progressing(declared, &status, shown.as_deref());
-        Ok(match run.with_progress(PATIENCE, work, progress).await? {
-            Ok(published) => Done::Published(Box::new(published)),
-            Err(failure) => Done::Failed {
-                // an unverified revision is not shown as the newest, nor is one that was never fetched
-                revision: shown.filter(|_| !failure.hides_revision(run.status().artifact.is_none())),
-                failure,
-                lost,
+        Ok(
+            match Box::pin(run.with_progress(PATIENCE, work, progress)).await? {
+                Ok(published) => Done::Published(Box::new(published)),
+                Err(failure) => Done::Failed {
+                    // an unverified revision is not shown as the newest, nor is one that was never fetched
+                    revision: shown.filter(|_| !failure.hides_revision(run.status().artifact.is_none())),
+                    failure,
+                    lost,
+                },
             },
-        })
+        )
     }
 
     /// Removes its artifacts first: without the finalizer, nothing knows them.

@@ -1,17 +1,19 @@
 //! Observes the artifact in the store, and the revision of the reference. It only reads, except that the
-//! store removes a damaged archive.
+//! store removes a damaged archive, and that the session goes on with the fetch of a new revision.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use equate_api::source::GitRepositoryStatus;
-use equate_git::Remote;
+use equate_git::{Remote, Revision};
+use tokio::sync::oneshot;
 
 use super::Context;
 use super::credentials::{self, SecretError};
 use super::decide::{Artifact, Observed};
 use super::declared::Declared;
 use super::failure::Failure;
-use super::host::outcome;
+use super::host::{Fetching, outcome};
 use super::includes;
 use crate::sources::secrets::{SecretData, SecretReadError, read_secret};
 use crate::sources::store::{Form, is_stored};
@@ -23,32 +25,68 @@ pub(super) async fn observe(
     status: GitRepositoryStatus,
 ) -> Observed {
     let artifact = artifact(&cx, &declared, status.clone()).await;
-    let seen = |revision, included, remote| Observed {
+    let stored = status.artifact.as_ref().filter(|_| artifact == Artifact::Stored);
+    let stored = stored.map(|artifact| artifact.revision.clone());
+    let seen = |revision, included, remote, fetching| Observed {
         status,
         artifact,
         revision,
         included,
         remote,
+        fetching,
     };
     let remote = match remote(&cx, &declared).await {
         Ok(remote) => remote,
-        Err(failure) => return seen(Err(failure), Vec::new(), None),
+        Err(failure) => return seen(Err(failure), Vec::new(), None, None),
     };
     // while an included artifact is missing, no host is contacted
     let included = match includes::artifacts(&cx.repositories, &declared) {
         Ok(included) => included,
-        Err(failure) => return seen(Err(failure), Vec::new(), None),
+        Err(failure) => return seen(Err(failure), Vec::new(), None, None),
     };
-    let (own, asked) = (Arc::clone(&declared), remote.clone());
-    let (resolving, limit) = (Arc::clone(&cx), cx.limit(&declared));
-    let resolved = cx
-        .at_host(&declared, move || {
-            let resolved = resolving.git.resolve(&asked, &own.reference);
-            let outcome = outcome(resolved.as_ref().err().map(equate_git::ResolveError::kind));
-            (resolved.map_err(|error| Failure::resolve(&error, limit)), outcome)
-        })
-        .await;
-    seen(resolved, included, Some(remote))
+    let (resolved, fetching) = resolve(&cx, &declared, remote.clone(), stored).await;
+    seen(resolved, included, Some(remote), fetching)
+}
+
+/// Resolves the reference. The session goes on with the commit of a revision that is not stored, unless its signature
+/// is to be verified: the keys for that come first.
+async fn resolve(
+    cx: &Arc<Context>,
+    declared: &Arc<Declared>,
+    remote: Remote,
+    stored: Option<String>,
+) -> (Result<Revision, Failure>, Option<Fetching>) {
+    let (found, mut new) = oneshot::channel();
+    let fetches = declared.verify.is_none();
+    // an exact commit is resolved without the host
+    let is_listed = declared.reference.commit.as_deref().is_none_or(str::is_empty);
+    let (own, context, limit) = (Arc::clone(declared), Arc::clone(cx), cx.limit(declared));
+    let session = move || {
+        let is_new = |revision: &Revision| {
+            let is_new = fetches && stored != Some(revision.to_string());
+            is_new && found.send(revision.clone()).is_ok()
+        };
+        match context.git.resolve_and_fetch(&remote, &own.reference, is_new) {
+            Ok((revision, None)) => (Ok((revision, None)), outcome(None)),
+            Ok((revision, Some(Ok(commit)))) => (Ok((revision, Some(commit))), outcome(None)),
+            Ok((_, Some(Err(error)))) => {
+                let failed = (!is_listed).then(|| error.kind());
+                (Err(Failure::fetch(&error, limit)), outcome(failed))
+            }
+            Err(error) => (Err(Failure::resolve(&error, limit)), outcome(Some(error.kind()))),
+        }
+    };
+    let (cx, declared) = (Arc::clone(cx), Arc::clone(declared));
+    let mut session = Box::pin(async move { cx.at_host(&declared, session).await });
+    let ended = tokio::select! {
+        biased;
+        Ok(revision) = &mut new => return (Ok(revision), Some(Fetching::new(session))),
+        ended = session.as_mut() => ended,
+    };
+    match new.try_recv() {
+        Ok(revision) => (Ok(revision), Some(Fetching::new(ready(ended)))),
+        Err(_) => (ended.map(|(revision, _)| revision), None),
+    }
 }
 
 async fn artifact(cx: &Arc<Context>, declared: &Arc<Declared>, status: GitRepositoryStatus) -> Artifact {

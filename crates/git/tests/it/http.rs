@@ -186,6 +186,43 @@ fn later_fetches_bring_only_what_is_new() {
 }
 
 #[test]
+fn new_commit_is_fetched_in_the_session_that_found_it() {
+    let (repository, commits) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    // the number of files, and of the requests
+    let pull = |reference: &Reference, is_new: bool| {
+        let resolved = fixture
+            .mirrors
+            .resolve_and_fetch(&remote(&server), reference, |_| is_new);
+        let (revision, commit) = resolved.unwrap();
+        let files = commit.map(|commit| commit.unwrap().tree().entries().unwrap().len());
+        (revision.to_string(), files, server.take().len())
+    };
+    let main = Reference::branch("main");
+    let newest = format!("main@sha1:{}", commits[2]);
+    assert_eq!(pull(&main, false), (newest.clone(), None, 2));
+    assert_eq!(pull(&main, true), (newest.clone(), Some(4), 3));
+    assert_eq!(pull(&main, true), (newest, Some(4), 2), "it is there");
+    // nothing is asked to resolve it, and it is no tip of a ref
+    let exact = Reference::commit(&commits[0]);
+    let (revision, files, _) = pull(&exact, true);
+    assert_eq!((revision, files), (format!("sha1:{}", commits[0]), Some(3)));
+
+    let failed = Fixture::new()
+        .mirrors
+        .resolve_and_fetch(&remote(&server), &main, |_| {
+            server.set(Fault::Status(503));
+            true
+        });
+    let (_, commit) = failed.unwrap();
+    let error = commit.unwrap().unwrap_err();
+    assert_eq!(error.kind(), Kind::RemoteFailure, "{}", chain(&error));
+}
+
+#[test]
 fn a_deleted_commit_has_its_own_error() {
     let (repository, commits) = fleet();
     let Some(server) = repository.serve_http().unwrap() else {

@@ -78,6 +78,14 @@ fn fetch_runs_one_upload_pack() {
     check("me@", "/~me/fleet", "me git-upload-pack '~me/fleet'");
     check("git@", "/fleet%20it's", r"git git-upload-pack '/fleet it'\''s'");
     check("git@", "/fleet$(id)", "git git-upload-pack '/fleet$(id)'");
+
+    let remote = Remote::new(server.url_of("git@", "/fleet.git")).with_credentials(right(&server));
+    let both = Fixture::new()
+        .mirrors
+        .resolve_and_fetch(&remote, &Reference::branch("main"), |_| true);
+    let (_, commit) = both.unwrap();
+    assert_eq!(commit.unwrap().unwrap().tree().entries().unwrap().len(), 1);
+    assert_eq!(server.take().len(), 1, "both in one session");
 }
 
 #[test]

@@ -157,6 +157,7 @@ fn an_artifact_is_made_when_an_input_changes() {
             revision,
             included: Vec::new(),
             remote: None,
+            fetching: None,
         }));
         let shown = match decide(&declared(json!({ "ignore": ignore })), &seen) {
             Plan::Keep => "keep".to_owned(),

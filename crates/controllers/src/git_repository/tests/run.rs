@@ -11,14 +11,14 @@ use equate_source::{Retention, Storage, Tree};
 use equate_testkit::cluster::EmbeddedCluster;
 use equate_testkit::eventually::eventually;
 use equate_testkit::faults::{Death, Faults};
-use equate_testkit::git::{Guard, Repository};
+use equate_testkit::git::{Fault, Guard, Repository};
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::super::GitRepositories;
+use super::super::{GitRepositories, PATIENCE};
 use super::object;
 use crate::kit::backoff::Jitter;
 use crate::kit::queue::Counts;
@@ -253,6 +253,56 @@ impl Running {
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_revision_is_shown_while_its_session_goes_on() {
+    let session = Session::start().await;
+    let commit = |text| session.repository.commit(&[("a.yaml", Some(text))]).unwrap();
+    let first = commit("a: 1\n");
+    let Some(server) = session.repository.serve_http().unwrap() else {
+        return;
+    };
+    let running = session.run().await;
+    session
+        .create(json!({ "url": server.url(), "ref": { "branch": "main" }, "interval": "1h" }))
+        .await;
+    session.artifact_of(&first).await;
+    assert_eq!(server.take().len(), 3, "the capabilities, a list of refs, a pack");
+    running.once_more().await;
+    assert_eq!(server.take().len(), 2);
+
+    let second = commit("a: 2\n");
+    server.set(Fault::Delay(PATIENCE * 2));
+    running.engine.wake_sources();
+    let news = format!("building artifact: new upstream revision 'main@sha1:{second}'");
+    eventually("the new revision is shown", DEADLINE, async || {
+        let status = session.status().await;
+        let shown = condition(&status.conditions, ConditionType::Reconciling);
+        let shown = shown.map(|shown| shown.message.clone());
+        (shown.as_ref() == Some(&news))
+            .then_some(())
+            .ok_or(format!("{shown:?}"))
+    })
+    .await;
+    server.set(Fault::None);
+    session.artifact_of(&second).await;
+    assert_eq!(server.take().len(), 3);
+
+    // only the pack is so long
+    let number = (0..4_000_u64).map(|number| number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let third = commit(&number.map(|number| format!("# {number:x}\n")).collect::<String>());
+    server.set(Fault::Cut(4_000));
+    running.engine.wake_sources();
+    let failed = "failed to checkout and determine revision: cannot fetch from";
+    let status = session.ready("GitOperationFailed", failed).await;
+    let outdated = condition(&status.conditions, ConditionType::ArtifactOutdated).unwrap();
+    assert_eq!(
+        outdated.message,
+        format!("new upstream revision 'main@sha1:{third}'")
+    );
+    server.set(Fault::None);
+    session.artifact_of(&third).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
