@@ -1,5 +1,5 @@
-//! The memory of answers that are kept whole until they are read: pages of lists of other clusters, listings
-//! of refs, objects of packs while they arrive.
+//! The memory of answers that are kept whole until they are read: pages of lists of other clusters, and the objects of
+//! incomplete lists, listings of refs, objects of packs while they arrive.
 //!
 //! An answer of more than [`FREE`] shares [`POOL_MAX`] with all others. When they take more than that, the
 //! largest one of the owner that has most ends, unless it is the only one. It may be asked for again.

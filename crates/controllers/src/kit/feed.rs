@@ -18,6 +18,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use equate_egress::Memory;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
@@ -56,7 +57,7 @@ impl fmt::Debug for Collection {
     }
 }
 
-/// The timing of a feed.
+/// The timing and the limits of a feed.
 #[derive(Debug, Clone)]
 pub struct Pace {
     /// The delays after failures.
@@ -74,6 +75,17 @@ pub struct Pace {
     pub page: u32,
     /// The limits of a whole list.
     pub lists: ListLimits,
+    /// The memory for objects of lists that are not complete; `None` without a limit.
+    pub memory: Option<ListMemory>,
+}
+
+/// The memory that incomplete lists share with all large answers of other hosts.
+#[derive(Debug, Clone)]
+pub struct ListMemory {
+    /// All of it.
+    pub memory: Memory,
+    /// The namespace that the lists are for.
+    pub namespace: Arc<str>,
 }
 
 impl Default for Pace {
@@ -86,6 +98,7 @@ impl Default for Pace {
             answer: Duration::from_secs(60),
             page: 500,
             lists: ListLimits::OWN,
+            memory: None,
         }
     }
 }
@@ -157,6 +170,9 @@ pub enum Excess {
     /// Two pages have the same `continue` token.
     #[error("repeats a page, so it has no end; report it to the operator of the API server")]
     Repeated,
+    /// All lists and answers together are too large.
+    #[error("was ended, because all answers together need too much memory; it is read again later")]
+    Displaced,
 }
 
 /// An object as the reader keeps it, with its version.
@@ -259,6 +275,11 @@ impl FeedError {
         }
     }
 
+    /// Whether the list is too large by itself.
+    pub(crate) fn is_excess(&self) -> bool {
+        matches!(self, FeedError::Excess { excess, .. } if *excess != Excess::Displaced)
+    }
+
     /// Whether the server denies access: retries do not help until it is granted.
     pub fn is_refusal(&self) -> bool {
         self.has_code(401) || self.has_code(403) || self.has_code(405)
@@ -281,6 +302,9 @@ struct Page<T> {
     // Go writes an empty list of some kinds as null
     items: Option<Vec<T>>,
 }
+
+/// An item takes this many times its size while a list grows. Texts are not counted.
+const KEPT_PER_ITEM: usize = 2;
 
 /// How many times longer a feed waits at most for the definition of its kind than after other failures:
 /// definitions are rarely added.
@@ -411,12 +435,25 @@ where
             ..ListParams::default()
         };
         let (mut items, mut pages, mut bytes) = (Vec::new(), 0, 0_usize);
+        let held = self.pace.memory.as_ref();
+        let held = held.map(|shared| shared.memory.hold(&shared.namespace));
         loop {
-            let (page, size) = self.page(&params).await?;
+            let (page, size) = match &held {
+                Some(held) => tokio::select! {
+                    biased;
+                    () = held.over() => return Err(self.excess(Excess::Displaced)),
+                    page = self.page(&params) => page?,
+                },
+                None => self.page(&params).await?,
+            };
             let objects = page.items.unwrap_or_default();
             (pages, bytes) = (pages + 1, bytes.saturating_add(size));
             let within = self.pace.lists.check(pages, items.len() + objects.len(), bytes);
             within.map_err(|excess| self.excess(excess))?;
+            let kept = objects.len() * KEPT_PER_ITEM * size_of::<Item<U>>();
+            if held.as_ref().is_some_and(|held| held.add(kept as u64).is_none()) {
+                return Err(self.excess(Excess::Displaced));
+            }
             for object in objects {
                 items.push(self.read(object)?);
             }

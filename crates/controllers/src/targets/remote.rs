@@ -27,7 +27,7 @@ use super::kubeconfig::{self, KubeConfigError};
 use super::target::{Access, TargetCluster};
 use super::workload_identity::{WorkloadIdentity, WorkloadIdentityError};
 use crate::Key;
-use crate::kit::feed::{ListLimits, Pace};
+use crate::kit::feed::{ListLimits, ListMemory, Pace};
 use crate::kit::read::read;
 use crate::kit::watcher::{ObjectWatcher, Wake};
 use crate::kit::yielding::YieldPolicy;
@@ -193,7 +193,13 @@ impl RemoteClusters {
         let wake = Arc::clone(&self.wake);
         let watcher = ObjectWatcher::of_tenant(
             opened.client.clone(),
-            self.pace.clone(),
+            Pace {
+                memory: Some(ListMemory {
+                    memory: egress.memory().clone(),
+                    namespace: namespace.into(),
+                }),
+                ..self.pace.clone()
+            },
             Arc::clone(&self.owner_rules),
             move |woken| wake(woken),
             (self.yielding.clone(), self.yielding.tenant(namespace)),

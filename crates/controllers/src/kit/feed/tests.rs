@@ -53,6 +53,16 @@ fn page(objects: usize, padding: usize, token: &str) -> Body {
 
 /// The first changes that a feed of this server delivers.
 async fn changes(client: Client, count: usize) -> Vec<String> {
+    changes_of(client, count, None, || ()).await
+}
+
+/// The same with items of another size, in limited memory.
+async fn changes_of<U: Send>(
+    client: Client,
+    count: usize,
+    memory: Option<ListMemory>,
+    value: impl Fn() -> U + Send,
+) -> Vec<String> {
     let collection = Collection {
         client,
         path: "/api/v1/configmaps".to_owned(),
@@ -63,21 +73,24 @@ async fn changes(client: Client, count: usize) -> Vec<String> {
     let pace = Pace {
         jitter: Jitter::seeded(3),
         lists: LIMITS,
+        memory,
         ..Pace::default()
     };
     let (sender, mut changes) = tokio::sync::mpsc::unbounded_channel();
-    let read = |_: DynamicObject| {
+    let read = move |_: DynamicObject| {
         Ok(Item {
             version: 1,
-            value: (),
+            value: value(),
         })
     };
-    let deliver = move |change: Change<()>| {
+    let deliver = move |change: Change<U>| {
         let text = match change {
             Change::Listed(_, items) => format!("listed {}", items.len()),
             Change::Applied(_) => "applied".to_owned(),
             Change::Failed(error) => error.to_string(),
-            other => format!("{other:?}"),
+            Change::Deleted(_) => "deleted".to_owned(),
+            Change::Bookmark(version) => format!("bookmark {version}"),
+            Change::Unserved => "unserved".to_owned(),
         };
         sender.send(text).ok();
     };
@@ -141,6 +154,66 @@ async fn a_list_of_the_largest_size_is_read() {
         }
     });
     assert_eq!(changes(client, 1).await, ["listed 50"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn largest_list_ends_when_all_need_too_much_memory() {
+    const ITEM: usize = 64 << 10;
+    let check = async |others: u64, expected: &str| {
+        let client = client(&Asked::default(), |number, query| async move {
+            match query.contains("watch=true") {
+                true => std::future::pending().await,
+                false if number % 5 == 0 => page(10, 0, ""),
+                false => page(10, 0, &number.to_string()),
+            }
+        });
+        let memory = Memory::default();
+        let others: Vec<_> = (0..others).map(|other| memory.hold(&other.to_string())).collect();
+        others
+            .iter()
+            .for_each(|other| assert!(other.add(4 << 20).is_some()));
+        let shared = ListMemory {
+            memory,
+            namespace: "team-a".into(),
+        };
+        assert_eq!(
+            Box::pin(changes_of(client, 1, Some(shared), || [0_u8; ITEM])).await,
+            [expected]
+        );
+        assert!(others.iter().all(|other| other.add(0).is_some()));
+    };
+    check(19, "listed 50").await;
+    let ended = "was ended, because all answers together need too much memory; it is read again later";
+    check(20, &format!("cannot list /api/v1/configmaps: the list {ended}")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_ends_while_it_waits_for_a_page() {
+    let client = client(&Asked::default(), |number, _| async move {
+        match number {
+            1..5 => page(10, 0, &number.to_string()),
+            _ => std::future::pending().await,
+        }
+    });
+    let memory = Memory::default();
+    let shared = ListMemory {
+        memory: memory.clone(),
+        namespace: "team-a".into(),
+    };
+    let value = || [0_u8; 64 << 10];
+    let began = Instant::now();
+    let (failed, ()) = tokio::join!(Box::pin(changes_of(client, 1, Some(shared), value)), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let small: Vec<_> = (0..32).map(|_| memory.hold("team-a")).collect();
+        small
+            .iter()
+            .for_each(|small| assert!(small.add(3 << 20).is_some()));
+    });
+    assert!(
+        failed[0].contains("all answers together need too much memory"),
+        "{failed:?}"
+    );
+    assert_eq!(began.elapsed().as_secs(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -297,9 +297,7 @@ impl Followed {
             WatchState::Following => Some(KindChange::Listed),
             WatchState::Unserved => Some(KindChange::Unserved),
             WatchState::Refused(_) => Some(KindChange::Refused),
-            WatchState::Starting(Some(error)) if matches!(**error, FeedError::Excess { .. }) => {
-                Some(KindChange::Excess)
-            }
+            WatchState::Starting(Some(error)) if error.is_excess() => Some(KindChange::Excess),
             WatchState::Starting(_) | WatchState::Troubled(_) => None,
         };
         self.watch_state = watch_state;
