@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::workspace;
+use http::header::{HeaderValue, USER_AGENT};
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::ffi::OsStr;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const AGENT: &str = concat!("equate/", env!("CARGO_PKG_VERSION"));
 
 /// The heading in the help of the options that most commands accept.
 pub(crate) const GLOBAL_OPTIONS: &str = "Global options";
@@ -245,10 +247,10 @@ impl Options {
             files: files.clone(),
             source,
         };
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options)
             .await
             .map_err(|source| unusable(source.into()))?;
-        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let config = complete(config);
         let url = config.cluster_url.to_string();
         let client = make(config).map_err(|source| unusable(source.into()))?;
         Ok(Connection {
@@ -259,6 +261,13 @@ impl Options {
             source,
         })
     }
+}
+
+/// Limits the time to connect, and names this program in the audit log of the API server.
+pub(crate) fn complete(mut config: Config) -> Config {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    config
 }
 
 /// The kubeconfigs, merged like kubectl: the first value wins. Missing files are skipped if there are
@@ -308,6 +317,26 @@ impl std::fmt::Debug for Connection {
 mod tests {
     use super::*;
     use crate::workspace::Workspace;
+
+    #[tokio::test]
+    async fn requests_name_the_program() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("kubeconfig");
+        let text = "current-context: c\ncontexts: [{ name: c, context: { cluster: c } }]\n\
+                    clusters: [{ name: c, cluster: { server: 'https://127.0.0.1:1' } }]\n";
+        std::fs::write(&file, text).unwrap();
+        let options = Options {
+            kubeconfig: Some(file),
+            context: None,
+        };
+        let mut headers = Vec::new();
+        let make = |config: Config| {
+            headers.clone_from(&config.headers);
+            Client::try_from(config)
+        };
+        options.connect_by(make).await.unwrap();
+        assert_eq!(headers, [(USER_AGENT, HeaderValue::from_static(AGENT))]);
+    }
 
     #[test]
     fn first_named_cluster_is_selected() {

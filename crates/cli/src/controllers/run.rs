@@ -35,7 +35,7 @@ use super::metrics::Metrics;
 use super::probe::Probe;
 use super::value::Listen;
 use super::vital::Vital;
-use crate::connection::ConnectError;
+use crate::connection::{self, ConnectError};
 use crate::counts::Requests;
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
@@ -46,7 +46,6 @@ use crate::up::entry::{self, EntryError};
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time at shutdown for running reconciliations; shorter than a pod's grace period.
 const RECONCILE_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControllersError {
@@ -447,9 +446,8 @@ async fn client(args: &Args, requests: &Requests) -> Result<Client, ControllersE
     if named {
         return Ok(args.cluster.connect_by(make).await?.client);
     }
-    let mut config = Config::incluster().map_err(ControllersError::InCluster)?;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    make(config).map_err(ControllersError::Client)
+    let config = Config::incluster().map_err(ControllersError::InCluster)?;
+    make(connection::complete(config)).map_err(ControllersError::Client)
 }
 
 async fn bind(at: Listen, what: &'static str) -> Result<Option<TcpListener>, ControllersError> {
