@@ -263,7 +263,7 @@ impl Options {
     }
 }
 
-/// Limits the time to connect, and names this program in the audit log of the API server.
+/// With a time limit, and a name for audit logs.
 pub(crate) fn complete(mut config: Config) -> Config {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));

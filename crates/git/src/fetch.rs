@@ -266,7 +266,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The same in a session that is open, until its deadline.
+    /// In an open session, until its deadline.
     pub(crate) fn within(self, session: Session) -> Self {
         Self {
             deadline: session.deadline(),

@@ -136,9 +136,8 @@ impl Mirrors {
         Ok(revision)
     }
 
-    /// Resolves a reference, and fetches the commit of a new revision in the same session and timeout. A remote that may
-    /// have the user's own credentials gets a second session, with a timeout of its own. Calls `is_new` once the
-    /// revision is known.
+    /// Resolves a reference, and fetches the commit of a new revision in the same session and timeout. With the user's
+    /// own credentials there are two of each.
     ///
     /// # Errors
     /// The reference cannot be resolved. The fetch has an error of its own.

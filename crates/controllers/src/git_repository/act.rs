@@ -75,7 +75,6 @@ pub(crate) async fn publish(
     published.unwrap_or_else(|_| Err(Failure::broken(Reason::GitOperationFailed, &declared.key)))
 }
 
-/// The open remote, the included artifacts, and the fetch that is in progress.
 pub(crate) struct Opened {
     pub(crate) remote: Remote,
     pub(crate) included: Vec<Artifact>,
@@ -99,7 +98,6 @@ impl Fetched {
     }
 }
 
-/// Fetches what is missing, in a session with the host.
 async fn from_host(
     cx: &Arc<Context>,
     declared: &Arc<Declared>,

@@ -24,7 +24,7 @@ pub(crate) struct Observed {
     pub(crate) included: Vec<Included>,
     /// The open remote: fetching needs it again.
     pub(crate) remote: Option<Remote>,
-    /// The fetch of a new revision, in the session that found it.
+    /// Of a new revision.
     pub(crate) fetching: Option<Fetching>,
 }
 

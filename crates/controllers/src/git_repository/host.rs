@@ -24,7 +24,7 @@ pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
     }
 }
 
-/// A session that resolved a reference, and goes on with the commit. The mutex makes it `Sync`, and is never locked.
+/// A session that goes on after its reference is resolved. The mutex makes it `Sync`.
 pub(crate) struct Fetching(Mutex<BoxFuture<'static, Resolved>>);
 
 /// A revision, and its commit if it is new.

@@ -48,8 +48,7 @@ pub(super) async fn observe(
     seen(resolved, included, Some(remote), fetching)
 }
 
-/// Resolves the reference. The session goes on with the commit of a revision that is not stored, unless its signature
-/// is to be verified: the keys for that come first.
+/// With `spec.verify`, the keys come before the fetch.
 async fn resolve(
     cx: &Arc<Context>,
     declared: &Arc<Declared>,

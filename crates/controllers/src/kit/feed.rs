@@ -75,7 +75,7 @@ pub struct Pace {
     pub page: u32,
     /// The limits of a whole list.
     pub lists: ListLimits,
-    /// The memory for objects of lists that are not complete; `None` without a limit.
+    /// For unfinished lists; `None` without a limit.
     pub memory: Option<ListMemory>,
 }
 
@@ -84,7 +84,7 @@ pub struct Pace {
 pub struct ListMemory {
     /// All of it.
     pub memory: Memory,
-    /// The namespace that the lists are for.
+    /// Whose lists.
     pub namespace: Arc<str>,
 }
 
@@ -275,7 +275,6 @@ impl FeedError {
         }
     }
 
-    /// Whether the list is too large by itself.
     pub(crate) fn is_excess(&self) -> bool {
         matches!(self, FeedError::Excess { excess, .. } if *excess != Excess::Displaced)
     }

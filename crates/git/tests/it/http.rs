@@ -192,7 +192,6 @@ fn new_commit_is_fetched_in_the_session_that_found_it() {
         return;
     };
     let fixture = Fixture::new();
-    // the number of files, and of the requests
     let pull = |reference: &Reference, is_new: bool| {
         let resolved = fixture
             .mirrors
@@ -206,7 +205,7 @@ fn new_commit_is_fetched_in_the_session_that_found_it() {
     assert_eq!(pull(&main, false), (newest.clone(), None, 2));
     assert_eq!(pull(&main, true), (newest.clone(), Some(4), 3));
     assert_eq!(pull(&main, true), (newest, Some(4), 2), "it is there");
-    // nothing is asked to resolve it, and it is no tip of a ref
+    // no tip of a ref
     let exact = Reference::commit(&commits[0]);
     let (revision, files, _) = pull(&exact, true);
     assert_eq!((revision, files), (format!("sha1:{}", commits[0]), Some(3)));

@@ -56,7 +56,6 @@ async fn changes(client: Client, count: usize) -> Vec<String> {
     changes_of(client, count, None, || ()).await
 }
 
-/// The same with items of another size, in limited memory.
 async fn changes_of<U: Send>(
     client: Client,
     count: usize,
