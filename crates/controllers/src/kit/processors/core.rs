@@ -1,4 +1,4 @@
-//! The order of work on processors, without threads or clocks.
+//! The order of work on processors, without threads or clocks: the caller sets the time.
 //!
 //! - The tenant with the least use is next. A job of another pauses for it after [`QUANTUM`].
 //! - A job that has used [`SLOW`] continues in the slow lane: one processor, and those that are idle. Its
@@ -6,8 +6,8 @@
 //! - A tenant with [`SLOW_MAX`] slow jobs begins no others: paused jobs keep their memory. The platform, and
 //!   a tenant without others, may have one for each processor.
 //! - A new job begins at once, beside those on the processors, if its tenant has no other begun job, has used no more
-//!   than the others, and its jobs of late were short: it has a quick place, of which there are a few. After [`QUICK`]
-//!   it waits for a processor.
+//!   than the others or little of late, and its jobs of late were short: it has a quick place, of which there are a
+//!   few. After [`QUICK`] it waits for a processor.
 //! - One more processor is for the platform alone; a slow job of the platform may stay there.
 //! - All jobs but the platform's together hold at most `held_max` bytes, and one large job more: the solo
 //!   job, which goes on until it ends. If they hold more, the tenant with the most use gives up its largest
@@ -15,15 +15,23 @@
 //!   jobs that wait hold nothing, and a job smaller than [`LARGE`] is never displaced.
 
 use std::collections::{HashMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::kit::tenants::Tenant;
 use crate::kit::tenants::ledger::Ledger;
+use crate::kit::tenants::used_time::{Limit, UsedTime};
 
 pub(super) const QUANTUM: Duration = Duration::from_millis(50);
 pub(super) const QUICK: Duration = Duration::from_millis(10);
-/// The most tenants whose long jobs are remembered.
-const LONG_MAX: usize = 1_024;
+/// Within this, jobs of a tenant use little: a tenth of each processor. Tenants that arrive have used nothing, so a
+/// steady one has soon used more than they.
+const LITTLE: Limit = Limit {
+    most: Duration::from_millis(250),
+    per_second: Duration::from_millis(100),
+    debt_max: Duration::from_secs(5),
+};
+/// The most tenants whose long jobs, or use, are remembered.
+const TENANTS_MAX: usize = 1_024;
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 pub(super) const SLOW_TURN: Duration = Duration::from_millis(250);
 pub(super) const SLOW_MAX: usize = 2;
@@ -41,6 +49,7 @@ pub(super) struct Schedule {
     jobs: HashMap<JobId, Job>,
     queues: HashMap<Tenant, Queues>,
     long: LongJobs,
+    recent: RecentUse,
     // jobs on processors
     quick: usize,
     normal: usize,
@@ -123,10 +132,46 @@ impl LongJobs {
         self.0.insert(tenant, longest);
         let shortest = self.0.iter().min_by_key(|(_, used)| **used);
         if let Some(shortest) = shortest.map(|(tenant, _)| tenant.clone())
-            && self.0.len() > LONG_MAX
+            && self.0.len() > TENANTS_MAX
         {
             self.0.remove(&shortest);
         }
+    }
+}
+
+/// The use of each tenant of late.
+#[derive(Debug)]
+struct RecentUse {
+    used: HashMap<Tenant, UsedTime>,
+    little: Limit,
+    now: Instant,
+}
+
+impl RecentUse {
+    fn of(processors: usize) -> Self {
+        let share = u32::try_from(processors.max(1)).unwrap_or(u32::MAX);
+        Self {
+            used: HashMap::new(),
+            little: Limit {
+                per_second: LITTLE.per_second.saturating_mul(share),
+                ..LITTLE
+            },
+            now: Instant::now(),
+        }
+    }
+
+    fn charge(&mut self, tenant: &Tenant, cost: Duration) {
+        let (limit, now) = (self.little, self.now);
+        if self.used.len() >= TENANTS_MAX {
+            self.used.retain(|_, used| !used.used(limit, now).is_zero());
+        }
+        let used = self.used.entry(tenant.clone()).or_default();
+        used.charge(limit, now, cost);
+    }
+
+    fn is_little(&self, tenant: &Tenant) -> bool {
+        let used = self.used.get(tenant);
+        used.is_none_or(|used| used.is_left(self.little, self.now))
     }
 }
 
@@ -186,6 +231,7 @@ impl Schedule {
             jobs: HashMap::new(),
             queues: HashMap::new(),
             long: LongJobs::default(),
+            recent: RecentUse::of(processors),
             quick: 0,
             normal: 0,
             platform: 0,
@@ -195,6 +241,11 @@ impl Schedule {
             solo: None,
             solos: 0,
         }
+    }
+
+    /// The time of all further calls.
+    pub(super) fn set_time(&mut self, now: Instant) {
+        self.recent.now = now;
     }
 
     pub(super) fn submit(&mut self, job: JobId, tenant: &Tenant, is_platform: bool, begins: Begins) {
@@ -276,7 +327,8 @@ impl Schedule {
 
     fn may_be_quick(&self, tenant: &Tenant) -> bool {
         let share = self.ledger.floor() + QUANTUM;
-        self.ledger.used(tenant) <= share && !self.long.contains(tenant)
+        let is_within = self.ledger.used(tenant) <= share || self.recent.is_little(tenant);
+        is_within && !self.long.contains(tenant)
     }
 
     fn has_room(&self, lane: Lane) -> bool {
@@ -406,10 +458,14 @@ impl Schedule {
         self.remove(job);
     }
 
-    /// Whether it has a quick place.
+    /// Whether it keeps the normal priority: it has a quick place, or could have one if all processors had others.
     pub(super) fn is_quick(&self, job: JobId) -> bool {
-        let of = self.jobs.get(&job);
-        of.is_some_and(|of| of.stage == Stage::On(Lane::Quick))
+        self.jobs.get(&job).is_some_and(|of| match of.stage {
+            Stage::On(Lane::Quick) => true,
+            Stage::On(Lane::Normal) => of.used < QUICK && self.may_be_quick(&of.tenant),
+            Stage::On(Lane::Platform) => of.used < QUICK,
+            _ => false,
+        })
     }
 
     /// A new job never begins; a paused one ends at once.
@@ -444,6 +500,7 @@ impl Schedule {
         of.used += cost;
         of.used_in_turn += cost;
         self.ledger.charge(&of.tenant, cost);
+        self.recent.charge(&of.tenant, cost);
         if of.used >= SLOW {
             self.mark_slow(job);
         }

@@ -31,13 +31,15 @@ const OVERDUE: Duration = Duration::from_secs(1);
 /// The most memory of all jobs but one. It is less where the memory of the process is limited.
 const HELD_MAX: usize = 192 << 20;
 const MEMORY_SHARE: usize = 8;
+/// Between two looks at the time that a quick job has used.
+const QUICK_LEAST: Duration = Duration::from_millis(1);
 const THROTTLED_AFTER: Duration = Duration::from_secs(10);
 
-/// The `nice` value of jobs after their first pause, and of those without pauses, except for [`QUICK`] in a quick place:
-/// the runtime's threads, which answer probes and hear of changes, come first. A short build should not wait for others'
-/// long ones. Jobs of a tenant that has used more than its share may have it from their start.
+/// The `nice` value of jobs that have used more than [`QUICK`], or last for longer than [`LASTING`]: the runtime's threads,
+/// which answer probes and hear of changes, come first. A short build should not wait for others' long ones. Jobs of a
+/// tenant that has used more than its share may have it from their start.
 const JOB_PRIORITY: i32 = 5;
-/// The same while several tenants have jobs, and of sessions with hosts after [`LASTING`].
+/// The same while several tenants have jobs, and of sessions with hosts.
 const SHARED_PRIORITY: i32 = 10;
 /// The `nice` value of slow jobs.
 const SLOW_PRIORITY: i32 = 19;
@@ -159,6 +161,18 @@ impl OwnThread {
         }
     }
 
+    /// Its time on a processor, if the system knows it.
+    fn used(&self) -> Option<Duration> {
+        #[cfg(target_os = "linux")]
+        return {
+            let id = (*self.id())?.as_raw_nonzero();
+            let times = std::fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?;
+            times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        };
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
     fn id(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.id.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -192,6 +206,13 @@ impl Gate {
             self.begin(now);
             cost
         })
+    }
+
+    /// What is left of [`QUICK`]. A thread that waits for a processor uses nothing.
+    fn quick_time_left(&self) -> Option<Duration> {
+        let before = Duration::from_nanos(self.charged.load(Ordering::Relaxed));
+        let left = QUICK.checked_sub(self.thread.used()?.saturating_sub(before))?;
+        Some(left.max(QUICK_LEAST))
     }
 
     fn begin(&self, now: Duration) {
@@ -425,8 +446,15 @@ impl Processors {
 
 /// The `nice` value of a job.
 fn nice(core: &Schedule, job: JobId) -> i32 {
+    match core.is_quick(job) {
+        true => 0,
+        false => later_nice(core, job),
+    }
+}
+
+/// That of a job that has used more than [`QUICK`].
+fn later_nice(core: &Schedule, job: JobId) -> i32 {
     match () {
-        () if core.is_quick(job) => 0,
         () if core.gives_way(job) => SLOW_PRIORITY,
         () if core.is_shared() => SHARED_PRIORITY,
         () => JOB_PRIORITY,
@@ -447,7 +475,9 @@ type Turns = Vec<(JobId, Option<(Work, i32)>, Arc<Gate>)>;
 impl Shared {
     /// Never half done: the core's calls are total.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.core.set_time(Instant::now().into_std());
+        state
     }
 
     fn turns(&self, state: &mut State) -> Turns {
@@ -561,15 +591,14 @@ impl<T> Job<T> {
 
     async fn watched(mut self, limit: Duration, throttled: impl FnOnce()) -> Result<T, JobError> {
         let (mut worked, mut waited) = (Duration::ZERO, Duration::ZERO);
-        let mut was_quick = true;
+        let mut quick = Some(QUICK);
         let mut throttled = Some(throttled);
         let result = loop {
             let (is_on, began) = (*self.on.borrow_and_update(), Instant::now());
             let pauses = || self.pause.gate.pauses.load(Ordering::Relaxed);
             let pauses_before = pauses();
             let left = match is_on {
-                true if was_quick => limit.saturating_sub(worked).min(QUICK),
-                true => limit.saturating_sub(worked).min(OVERDUE),
+                true => limit.saturating_sub(worked).min(quick.unwrap_or(OVERDUE)),
                 false => THROTTLED_AFTER.saturating_sub(waited),
             };
             tokio::select! {
@@ -581,9 +610,13 @@ impl<T> Job<T> {
                 _ = self.on.changed() => {}
                 () = sleep(left), if is_on || throttled.is_some() => match is_on {
                     true if began.elapsed() + worked >= limit => break Err(JobError::Late(limit)),
-                    true if std::mem::take(&mut was_quick) => {
-                        let nice = nice(&self.pause.shared.state().core, self.pause.job);
-                        self.pause.gate.thread.lower(nice.max(JOB_PRIORITY));
+                    true if quick.is_some() => {
+                        let lasts = worked + began.elapsed() >= LASTING;
+                        quick = self.pause.gate.quick_time_left().filter(|_| !lasts);
+                        if quick.is_none() {
+                            let nice = later_nice(&self.pause.shared.state().core, self.pause.job);
+                            self.pause.gate.thread.lower(nice);
+                        }
                     }
                     true if pauses() == pauses_before => self.pause.shared.overdue(self.pause.job),
                     true => {}

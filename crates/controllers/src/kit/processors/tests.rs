@@ -339,12 +339,43 @@ fn a_tenant_of_long_jobs_has_no_quick_place_for_a_while() {
 
 #[test]
 fn a_tenant_that_used_more_than_the_others_has_no_quick_place() {
-    let mut script = String::from("job a/1\n");
-    for number in 1..=6 {
-        script += &format!("job b/{number}\nuse b/{number} 9\nend b/{number}\n");
+    let script = |jobs: u32| {
+        let mut script = String::from("job a/1\n");
+        for number in 1..=jobs {
+            script += &format!("job b/{number}\nuse b/{number} 9\nend b/{number}\n");
+        }
+        script + "job b/more\njob c/1\nlane c/1"
+    };
+    let turns = |jobs: u32| {
+        let names: Vec<String> = (1..=jobs).map(|number| format!("b/{number}, ")).collect();
+        format!("a/1, {}", names.concat())
+    };
+    check_quick(1, &script(28), &(turns(28) + "c/1, quick"));
+    // it is little, and others may have arrived just now
+    check_quick(1, &script(26), &(turns(26) + "b/more, none"));
+}
+
+#[test]
+fn use_is_little_again_after_a_while() {
+    let (began, tenant) = (std::time::Instant::now(), Tenant::Namespace("a".into()));
+    let mut core = Schedule::new(2, 1, HELD_MAX_OF_TESTS);
+    core.set_time(began);
+    // another one, which uses nothing
+    core.submit(0, &Tenant::Namespace("b".into()), false, Begins::InTurn);
+    core.submit(1, &tenant, false, Begins::InTurn);
+    core.turns();
+    core.pause(1, QUICK / 2);
+    for job in 2..100 {
+        core.submit(job, &tenant, false, Begins::InTurn);
+        core.turns();
+        core.finish(job, QUICK);
     }
-    script += "job b/7\njob c/1\nlane c/1";
-    check_quick(1, &script, "a/1, b/1, b/2, b/3, b/4, b/5, b/6, c/1, quick");
+    // 985 ms of which 250 are little; two processors give 200 back each second
+    assert_eq!(nice(&core, 1), SHARED_PRIORITY);
+    core.set_time(began + Duration::from_millis(3_600));
+    assert_eq!(nice(&core, 1), SHARED_PRIORITY);
+    core.set_time(began + Duration::from_millis(3_700));
+    assert_eq!(nice(&core, 1), 0);
 }
 
 #[test]
@@ -724,6 +755,51 @@ fn a_thread_that_is_lowered_before_it_begins_begins_lower() {
     assert_eq!(begun.join().unwrap(), (before + 1, before + 3, before + 3));
     drop(GivesWay(Arc::clone(&thread)));
     assert_eq!(thread.nice.load(Ordering::Relaxed), SHARED_PRIORITY);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_quick_job_does_not_use_up_its_time_while_it_waits() {
+    let used = std::thread::spawn(|| {
+        let gate = processors(1, &[]).pause().gate;
+        assert_eq!(gate.quick_time_left(), None, "no thread");
+        gate.begin(thread_time());
+        gate.thread.begin(this_thread());
+        let (_waits, other) = std::sync::mpsc::channel::<()>();
+        other.recv_timeout(2 * QUICK).unwrap_err();
+        let before = gate.quick_time_left();
+        // the system counts in ticks
+        let began = thread_time();
+        while thread_time() < began + 4 * QUICK {}
+        (before, gate.quick_time_left())
+    });
+    let (waited, used) = used.join().unwrap();
+    assert!(waited.is_some());
+    assert_eq!(used, None);
+}
+
+#[test]
+fn short_jobs_keep_the_normal_priority() {
+    let mut core = Schedule::new(2, 0, HELD_MAX_OF_TESTS);
+    let tenant = |name: &str| Tenant::Namespace(name.into());
+    for (number, name) in [(0, "busy"), (1, "quiet"), (2, "platform")] {
+        core.submit(number, &tenant(name), name == "platform", Begins::InTurn);
+    }
+    assert_eq!(core.turns().len(), 3);
+    let all = |core: &Schedule| [0, 1, 2].map(|job| nice(core, job));
+    assert_eq!(all(&core), [0; 3]);
+    for job in 0..3 {
+        core.pause(job, QUICK / 2);
+    }
+    assert_eq!(all(&core), [0; 3]);
+    core.pause(2, QUICK);
+    core.pause(0, Duration::from_millis(250));
+    assert_eq!(all(&core), [SHARED_PRIORITY, 0, SHARED_PRIORITY]);
+    core.finish(0, Duration::ZERO);
+    core.submit(3, &tenant("busy"), false, Begins::InTurn);
+    core.turns();
+    // its tenant has used more than the others
+    assert_eq!([1, 3].map(|job| nice(&core, job)), [0, SHARED_PRIORITY]);
 }
 
 #[tokio::test]
