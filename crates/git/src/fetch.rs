@@ -29,6 +29,8 @@ use crate::{
 const MARKS: &str = "refs/fetched/";
 /// A session that was idle for longer is opened again: the server may have ended it.
 const IDLE_MAX: Duration = Duration::from_secs(1);
+/// The marked commits that a fetch names as its base. With 64, a host took 15 ms longer than with a few.
+const BASES_MAX: usize = 4;
 /// Refs that mark tips with full history.
 const HISTORIES: &str = "refs/history/";
 
@@ -345,7 +347,7 @@ impl Job<'_> {
 
     fn receive(&self, generation: &Generation) -> Result<(), FetchError> {
         let wanted = self.revision.id;
-        let haves = self.marks(generation, MARKS)?;
+        let haves = self.newest_marks(generation)?;
         let one = NonZeroU32::MIN;
         let refused = generation.store.with(|repository| -> Result<_, FetchError> {
             let mut session = self.session()?;
@@ -415,6 +417,14 @@ impl Job<'_> {
             self.limits,
             self.deadline,
         )
+    }
+
+    /// The bases of the next fetch. The host reads the trees of all of them.
+    fn newest_marks(&self, generation: &Generation) -> Result<Vec<ObjectId>, FetchError> {
+        let names = generation.newest_files(MARKS);
+        let names = names.map_err(|error| self.mirror("read", error))?;
+        let ids = names.iter().filter_map(|name| name.parse().ok());
+        Ok(ids.take(BASES_MAX).collect())
     }
 
     fn marks(&self, generation: &Generation, prefix: &str) -> Result<Vec<ObjectId>, FetchError> {

@@ -12,6 +12,7 @@ use std::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -111,7 +112,7 @@ impl Mirror {
                 }
                 Err(fs::TryLockError::Error(error)) => return Err(error),
                 Err(fs::TryLockError::WouldBlock) if Instant::now() >= deadline => return Ok(None),
-                Err(fs::TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_POLL),
+                Err(fs::TryLockError::WouldBlock) => thread::park_timeout(LOCK_POLL),
             }
         }
     }
@@ -151,7 +152,7 @@ impl MirrorLock<'_> {
         found.sort();
         let newest = found.pop();
         for older in found {
-            fs::remove_dir_all(older)?;
+            removed(&older)?;
         }
         match newest.filter(|path| path.join("HEAD").is_file()) {
             Some(path) => {
@@ -216,6 +217,22 @@ impl Generation {
         &self.guard.directory
     }
 
+    /// The names of files of a directory, those that were written last first.
+    pub(crate) fn newest_files(&self, directory: &str) -> io::Result<Vec<String>> {
+        let entries = match fs::read_dir(self.directory().join(directory)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let entry = entry?;
+            let written = entry.metadata()?.modified()?;
+            files.push((written, entry.file_name().to_string_lossy().into_owned()));
+        }
+        files.sort_unstable_by(|one, other| other.cmp(one));
+        Ok(files.into_iter().map(|(_, name)| name).collect())
+    }
+
     pub(crate) fn packs(&self) -> Packs {
         let files = fs::read_dir(self.directory().join("objects/pack"));
         let mut packs = Packs::default();
@@ -229,14 +246,31 @@ impl Generation {
     }
 }
 
+/// Dozens of files: the last reader does not wait for it. The next process that opens the mirror removes a leftover.
 impl Drop for Guard {
     fn drop(&mut self) {
-        if *self.retired.get_mut() {
-            // The next process that opens the mirror removes a leftover.
-            if let Err(error) = fs::remove_dir_all(&self.directory) {
-                tracing::warn!(%error, "cannot remove a replaced mirror");
-            }
+        if !*self.retired.get_mut() {
+            return;
         }
+        let directory = self.directory.clone();
+        let removing = thread::Builder::new().name("git-remove".to_owned());
+        if removing.spawn(move || remove_replaced(&directory)).is_err() {
+            remove_replaced(&self.directory);
+        }
+    }
+}
+
+fn remove_replaced(directory: &Path) {
+    if let Err(error) = removed(directory) {
+        tracing::warn!(%error, "cannot remove a replaced mirror");
+    }
+}
+
+/// Another thread may remove it, too.
+fn removed(directory: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
