@@ -77,7 +77,7 @@ pub(crate) async fn run(args: Args) -> Result<(), ApiError> {
     if let Some(path) = args.kubeconfig.as_ref().filter(|path| !is_free(path)) {
         return Err(ApiError::KubeconfigTaken { path: path.clone() });
     }
-    let mut builder = EmbeddedCluster::builder().controllers(Profile {
+    let mut builder = EmbeddedCluster::builder().fair(true).controllers(Profile {
         workloads: args.simulate.then(Simulation::default),
         ..Profile::default()
     });

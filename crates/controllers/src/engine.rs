@@ -16,6 +16,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
 use equate_egress::Egress;
 use equate_git::Mirrors;
+use equate_priority::Background;
 use equate_source::Storage;
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
@@ -24,7 +25,6 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::about::About;
-use crate::kit::background::Background;
 use crate::kit::backoff::{Backoff, Jitter};
 use crate::kit::events::{Limits as EventLimits, Recorder};
 use crate::kit::feed;

@@ -28,13 +28,14 @@ use equate_apply::pointer::Pointer;
 use equate_apply::rules::{OwnerRules, Stamp};
 use equate_kustomize::{Selection, SpecTarget};
 use equate_manifest::object::Object;
+use equate_priority::thread_time;
 use tokio::sync::OnceCell;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::Key;
 use crate::cel::{Allowance, Expression};
 use crate::kit::callbacks::CallbackTime;
-use crate::kit::processors::{Processors, thread_time};
+use crate::kit::processors::Processors;
 use crate::kit::queue;
 
 /// Each event of an object costs them.

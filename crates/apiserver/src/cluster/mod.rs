@@ -67,6 +67,7 @@ pub struct Builder {
     controllers: Profile,
     clock: Clock,
     base: Option<Store>,
+    fair: bool,
 }
 
 impl std::fmt::Debug for Builder {
@@ -94,6 +95,7 @@ impl Default for Builder {
             controllers: Profile::default(),
             clock: Arc::new(jiff::Timestamp::now),
             base: None,
+            fair: false,
         }
     }
 }
@@ -150,6 +152,14 @@ impl Builder {
         self
     }
 
+    /// Whether threads with a low priority make the answers to those who ask for much, while others ask. They do not
+    /// follow a paused clock.
+    #[must_use]
+    pub fn fair(mut self, on: bool) -> Self {
+        self.fair = on;
+        self
+    }
+
     /// The clock for timestamps.
     #[must_use]
     pub fn clock(mut self, now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static) -> Self {
@@ -200,6 +210,7 @@ impl Builder {
         let server = Arc::new(Server {
             api: Arc::clone(&api),
             documents: Documents::default(),
+            shares: self.fair.then(Arc::default),
         });
         let router = Router::new().fallback(http::handle).with_state(server);
         Ok(EmbeddedCluster {

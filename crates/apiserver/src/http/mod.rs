@@ -8,6 +8,7 @@ pub(crate) mod options;
 pub(crate) mod request;
 pub(crate) mod respond;
 mod review;
+pub(crate) mod shares;
 mod token;
 pub(crate) mod watch;
 
@@ -30,6 +31,7 @@ use options::{DeleteOptions, ListOptions, OptionsKind, Query, list_options, writ
 use request::RequestInfo;
 use respond::{Reply, failure};
 use serde_json::{Value, json};
+use shares::{Flow, Shares};
 use std::sync::Arc;
 
 /// The largest body (apiserver, 3 MiB).
@@ -40,6 +42,8 @@ const PATH_MAX: usize = 4096;
 pub(crate) struct Server {
     pub api: Arc<Api>,
     pub documents: nonresource::Documents,
+    /// `None`: all requests have one priority.
+    pub shares: Option<Arc<Shares>>,
 }
 
 pub(crate) async fn handle(
@@ -48,7 +52,7 @@ pub(crate) async fn handle(
 ) -> Response {
     let (parts, body) = request.into_parts();
     let head = parts.method == Method::HEAD;
-    let mut response = match server.route(&parts, body).await {
+    let mut response = match server.route(parts, body).await {
         Ok(response) => response,
         Err(error) => failure(&error),
     };
@@ -70,12 +74,30 @@ struct Call<'a> {
     identity: Identity,
 }
 
+/// A request of a user who may ask it.
+struct Admitted {
+    view: View,
+    query: Query,
+    info: RequestInfo,
+    identity: Identity,
+}
+
 impl Server {
     async fn route(
-        &self,
-        parts: &http::request::Parts,
+        self: Arc<Self>,
+        parts: http::request::Parts,
         body: axum::body::Body,
     ) -> Result<Response, ApiError> {
+        let admitted = self.admitted(&parts)?;
+        let Some(shares) = self.shares.clone() else {
+            return self.answer(admitted, &parts, body).await;
+        };
+        let flow = Flow::of(&admitted.identity, &admitted.info);
+        let answer = async move { self.answer(admitted, &parts, body).await };
+        shares.answer(flow, Box::pin(answer)).await
+    }
+
+    fn admitted(&self, parts: &http::request::Parts) -> Result<Admitted, ApiError> {
         let path = decoded_path(parts.uri.path())?;
         let query = Query::parse(parts.uri.query());
         let watch = query.flag("watch");
@@ -90,6 +112,26 @@ impl Server {
         );
         let view = self.api.view();
         let identity = self.admit(&view, parts, &info)?;
+        Ok(Admitted {
+            view,
+            query,
+            info,
+            identity,
+        })
+    }
+
+    async fn answer(
+        &self,
+        admitted: Admitted,
+        parts: &http::request::Parts,
+        body: axum::body::Body,
+    ) -> Result<Response, ApiError> {
+        let Admitted {
+            view,
+            query,
+            info,
+            identity,
+        } = admitted;
         let call = Call {
             server: self,
             view,

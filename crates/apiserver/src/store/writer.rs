@@ -14,6 +14,7 @@ use std::sync::{Arc, Weak};
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::events::Retention;
@@ -176,7 +177,8 @@ impl Inner {
                 done: false,
             };
             match Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn_blocking(|| drain.run())),
+                // a new thread has the priority of the one that starts it, and the present one may have a low one
+                Ok(runtime) => drop(runtime.spawn(async { drop(spawn_blocking(|| drain.run())) })),
                 // polled by hand: blocking is fine
                 Err(_) => drain.run(),
             }

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::tenants::used_time::{Limit, UsedTime};
 use super::tenants::{Tenant, Tenants};
+use equate_priority::{Limit, UsedTime};
 
 /// The time of a tenant at once.
 const TENANT: Limit = Limit {

@@ -18,7 +18,6 @@
 //! | [`watcher`] | observations of managed objects, per kind of owner |
 //! | [`inputs`] | changes of labelled ConfigMaps and Secrets |
 //! | [`events`], [`notify`] | Kubernetes Events, aggregated and bounded; the same posted to a receiver |
-//! | [`background`] | threads with a low priority, for busy tenants |
 //! | `yielding` | runs of busy tenants let those of others go first |
 //! | `owner_rules` | health and drift rules of each kind of owner |
 //! | `read` | one object by its name |
@@ -28,7 +27,6 @@
 //! | [`lease`] | leader election |
 
 pub mod about;
-pub mod background;
 pub mod backoff;
 pub(crate) mod callbacks;
 pub mod controller;

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use equate_priority::{Limit, UsedTime};
 use http::Request;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
@@ -21,7 +22,6 @@ use tower::{Layer, Service};
 
 use super::queue;
 use super::tenants::ledger::Ledger;
-use super::tenants::used_time::{Limit, UsedTime};
 use super::tenants::{Tenant, Tenants};
 
 /// Enough to keep an API server busy over a network: a few for each of its processors.

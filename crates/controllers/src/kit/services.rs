@@ -21,6 +21,7 @@ use equate_apply::rules::OwnerRules;
 use equate_bucket::{AwsEnvironment, Stores};
 use equate_egress::Egress;
 use equate_git::Mirrors;
+use equate_priority::Background;
 use equate_registry::{ReadImages, Registries};
 use equate_source::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -30,7 +31,6 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::background::Background;
 use super::backoff::Jitter;
 use super::callbacks::CallbackTime;
 use super::controller::Reconcilable;

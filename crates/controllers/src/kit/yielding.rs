@@ -16,12 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
 use std::time::Duration;
 
+use equate_priority::{Background, Limit, UsedTime, thread_time};
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
-use super::background::Background;
-use super::processors::thread_time;
-use super::tenants::used_time::{Limit, UsedTime};
 use super::tenants::{Tenant, Tenants};
 
 /// The processor time of polls after which a tenant is busy; not for longer than 100 s after the last.

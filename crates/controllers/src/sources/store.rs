@@ -1,9 +1,9 @@
 //! The artifacts of a source in the store, off the runtime's threads.
 
 use equate_api::source::Artifact;
+use equate_priority::blocking;
 use equate_source::{Place, Publisher, Storage};
 
-use crate::kit::background::blocking;
 use crate::kit::read::chain;
 
 /// The form of a kind's artifacts.

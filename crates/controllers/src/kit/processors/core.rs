@@ -17,9 +17,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use equate_priority::{Limit, UsedTime};
+
 use crate::kit::tenants::Tenant;
 use crate::kit::tenants::ledger::Ledger;
-use crate::kit::tenants::used_time::{Limit, UsedTime};
 
 pub(super) const QUANTUM: Duration = Duration::from_millis(50);
 pub(super) const QUICK: Duration = Duration::from_millis(10);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use equate_priority::{ThreadId, priority, set_priority, this_thread, thread_time, time_of};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep};
@@ -163,14 +164,7 @@ impl OwnThread {
 
     /// Its time on a processor, if the system knows it.
     fn used(&self) -> Option<Duration> {
-        #[cfg(target_os = "linux")]
-        return {
-            let id = (*self.id())?.as_raw_nonzero();
-            let times = std::fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?;
-            times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
-        };
-        #[cfg(not(target_os = "linux"))]
-        None
+        time_of((*self.id())?)
     }
 
     fn id(&self) -> MutexGuard<'_, Option<ThreadId>> {
@@ -666,56 +660,4 @@ fn panicked(payload: &(dyn Any + Send)) -> JobError {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
     JobError::Panicked(text.unwrap_or("no text").to_owned())
-}
-
-/// The time of this thread on a processor.
-#[cfg(target_os = "linux")]
-pub(crate) fn thread_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn thread_time() -> Duration {
-    thread_local!(static BEGAN: std::time::Instant = std::time::Instant::now());
-    BEGAN.with(std::time::Instant::elapsed)
-}
-
-#[cfg(target_os = "linux")]
-type ThreadId = rustix::process::Pid;
-#[cfg(not(target_os = "linux"))]
-type ThreadId = std::convert::Infallible;
-
-fn this_thread() -> Option<ThreadId> {
-    #[cfg(target_os = "linux")]
-    return Some(rustix::thread::gettid());
-    #[cfg(not(target_os = "linux"))]
-    None
-}
-
-/// The `nice` value of the present thread, if it is known.
-fn priority() -> Option<i32> {
-    #[cfg(target_os = "linux")]
-    let nice = rustix::process::getpriority_process(this_thread()).ok();
-    #[cfg(not(target_os = "linux"))]
-    let nice = Some(0);
-    nice
-}
-
-/// Lowers the priority of the present thread for good, unless it is as low.
-pub(super) fn lower_this_thread(nice: i32) {
-    if let Some(thread) = this_thread()
-        && priority().is_none_or(|own| own < nice)
-    {
-        set_priority(thread, nice);
-    }
-}
-
-fn set_priority(thread: ThreadId, nice: i32) {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(Some(thread), nice) {
-        tracing::debug!(%error, nice, "cannot lower the priority of a thread");
-    }
-    #[cfg(not(target_os = "linux"))]
-    match (thread, nice) {}
 }

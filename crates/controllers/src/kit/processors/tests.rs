@@ -736,7 +736,7 @@ async fn a_panic_is_returned_and_frees_the_processor() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_that_is_lowered_before_it_begins_begins_lower() {
-    let nice = || rustix::process::getpriority_process(this_thread()).unwrap();
+    let nice = || priority().unwrap();
     let before = nice();
     // priorities may not be raised again: on a thread of its own
     let (own, thread) = (Arc::new(OwnThread::default()), Arc::new(OwnThread::default()));

@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use super::{SLOW_PRIORITY, Work, priority};
+use equate_priority::priority;
+
+use super::{SLOW_PRIORITY, Work};
 
 /// The limit of waiting threads with the normal priority, and again of those that were lowered.
 const WAITING_MAX: usize = 16;
@@ -177,7 +179,7 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    use crate::kit::processors::lower_this_thread;
+    use equate_priority::lower_this_thread;
 
     /// Its thread, which waits afterwards if it `goes_on`.
     fn run(

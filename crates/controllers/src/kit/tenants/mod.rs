@@ -4,7 +4,6 @@
 //! namespace is always a tenant of its own: its name decides, because labels could be forged.
 
 pub(super) mod ledger;
-pub(super) mod used_time;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Threads with a low priority, which poll the runs of busy tenants and the watches of tenants' clusters.
+//! Threads with a low priority: they poll what a busy tenant or user begins.
 //!
 //! They poll in the context of the runtime that begins the work: connections, timers and tasks of a run belong to
 //! that runtime, and others may use them. So only the polls themselves wait for a processor.
@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{AbortHandle, JoinError, JoinHandle, JoinSet, spawn_blocking};
 
-use super::processors::lower_this_thread;
+use crate::thread::lower_this_thread;
 
 /// The `nice` value. Builds of several tenants have a lower priority: others may wait for a lock of these threads.
 const PRIORITY: i32 = 5;
@@ -39,7 +39,7 @@ impl Background {
     }
 
     /// Runs a future of the present runtime.
-    pub(crate) fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
@@ -47,7 +47,7 @@ impl Background {
     }
 
     /// The same, as one of a set.
-    pub(crate) fn spawn_in<F>(&self, tasks: &mut JoinSet<F::Output>, future: F) -> AbortHandle
+    pub fn spawn_in<F>(&self, tasks: &mut JoinSet<F::Output>, future: F) -> AbortHandle
     where
         F: Future<Output: Send> + Send + 'static,
     {
@@ -71,9 +71,7 @@ impl Drop for Threads {
 
 /// Runs work on the blocking threads of the runtime. A thread that is started for it has the priority of the runtime's
 /// threads, also if a background thread asks.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, JoinError> {
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
     tokio::spawn(async { spawn_blocking(work).await }).await?
 }
 

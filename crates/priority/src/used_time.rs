@@ -2,44 +2,48 @@
 
 use std::time::{Duration, Instant};
 
+/// A limit of time that is used.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::kit) struct Limit {
+pub struct Limit {
     /// The time that may be used at once.
-    pub(in crate::kit) most: Duration,
+    pub most: Duration,
     /// The time that is given back each second.
-    pub(in crate::kit) per_second: Duration,
+    pub per_second: Duration,
     /// The most that counts as used.
-    pub(in crate::kit) debt_max: Duration,
+    pub debt_max: Duration,
 }
 
 /// The time that was used and not yet given back.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::kit) struct UsedTime {
+pub struct UsedTime {
     used: Duration,
     at: Option<Instant>,
 }
 
 impl UsedTime {
-    pub(in crate::kit) fn used(self, limit: Limit, now: Instant) -> Duration {
+    /// The time that counts as used.
+    pub fn used(self, limit: Limit, now: Instant) -> Duration {
         let Some(at) = self.at else { return Duration::ZERO };
         let back = now.saturating_duration_since(at).as_secs_f64() * limit.per_second.as_secs_f64();
         self.used
             .saturating_sub(Duration::try_from_secs_f64(back).unwrap_or(Duration::MAX))
     }
 
-    pub(in crate::kit) fn charge(&mut self, limit: Limit, now: Instant, cost: Duration) {
+    /// Adds to it.
+    pub fn charge(&mut self, limit: Limit, now: Instant, cost: Duration) {
         self.used = self.used(limit, now).saturating_add(cost).min(limit.debt_max);
         self.at = Some(now);
     }
 
     /// The time until some is left again.
-    pub(in crate::kit) fn wait(self, limit: Limit, now: Instant) -> Duration {
+    pub fn wait(self, limit: Limit, now: Instant) -> Duration {
         let excess = self.used(limit, now).saturating_sub(limit.most);
         let wait = excess.as_secs_f64() / limit.per_second.as_secs_f64();
         Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX)
     }
 
-    pub(in crate::kit) fn is_left(self, limit: Limit, now: Instant) -> bool {
+    /// Whether less than the limit is used.
+    pub fn is_left(self, limit: Limit, now: Instant) -> bool {
         self.used(limit, now) < limit.most
     }
 }
