@@ -18,7 +18,7 @@
 //! | `local` | buckets in directories of this machine |
 //!
 //! Every answer has a limit. Redirects are not followed, because a signature is for one host. The crate
-//! writes to no store, knows no custom resource, and keeps nothing on disk.
+//! writes to no store and to no disk.
 
 mod access;
 mod answer;

@@ -6,8 +6,6 @@
 //! nothing. When rules change, the state of all objects is outdated, and each is read once
 //! (`Run::reinspect`).
 //!
-//! The mirror delivers the rules before any list, so a start needs few extra requests.
-//!
 //! Expressions may take long, and watches are shared by all tenants: there, and for answers to writes, a tenant's
 //! expressions are evaluated only as far as its time goes ([`SparingRules`]). Other objects are observed without
 //! them, and read again by their owner's run, which evaluates on a processor.

@@ -1,8 +1,8 @@
 //! Limits on one build: bytes copied into objects, bytes of compiled expressions, nesting depth, work.
 //!
 //! Limits on input do not bound a build: a replacement can double its source, and a diamond of bases reads
-//! one file a thousand times. So every copy is charged here first, to one account for the whole build. The
-//! charge is the length of the text plus a constant per value, which is proportional to its memory.
+//! one file a thousand times. So every copy is charged here first, to one account for the whole build: the
+//! length of the text plus a constant per value.
 //!
 //! Work is charged in steps of some ten nanoseconds, wherever it is not proportional to a copy. A thread
 //! collects its steps and settles them every few hundred microseconds: there a build ends or pauses, and

@@ -5,8 +5,7 @@
 //! its group when it is deleted, when a map around it is replaced, or when a list around it is patched. A
 //! JSON patch ends all sharing in its target, which is serialized for it.
 //!
-//! This matters because a selector is immutable in a cluster: it decides whether an existing object can be
-//! applied again.
+//! A selector is immutable in a cluster: it decides whether an existing object can be applied again.
 //!
 //! Not covered: a map copied by a replacement, whose values kustomize shares with the source.
 

@@ -1,8 +1,8 @@
 //! The history of versions, from commits alone.
 //!
 //! A commit changes a version if the build of its tree has another one than the build of its first parent's.
-//! So commits made by hand count like those of `equate promote`, and merges like the changes they bring. A
-//! tree that does not build hides nothing: the next one that builds is compared with the last one that did.
+//! So commits made by hand count, and merges like the changes they bring. A tree that does not build hides nothing:
+//! the next one that builds is compared with the last one that did.
 //!
 //! History grows from the oldest commit to the newest. A unit is built again only where a commit changed a
 //! path that its last build read, and a directory that gets earlier content back is not built again. A

@@ -1,15 +1,14 @@
 //! The Go template language and its function library, in process and within limits.
 //!
-//! Charts are written in Go's `text/template` with some two hundred functions of sprig and Helm. The
-//! output must equal Helm's, so values keep Go's types, numbers and maps print as in Go, and errors are
-//! Go's, with name, line and column.
+//! The output of charts must equal Helm's, so values keep Go's types, numbers and maps print as in Go, and errors
+//! are Go's, with name, line and column.
 //!
 //! A [`TemplateSet`] holds parsed templates. A [`Session`] runs them with one budget ([`Limits`]). The
 //! [`World`] provides randomness, clock and cluster, so that a caller can make renders repeatable;
 //! [`Session::unrepeatable`] tells whether one was.
 //!
-//! A chart is parsed once, into a set that may be kept and rendered from many threads; each render has its
-//! own session. The caller provides the values and the order of the files:
+//! A set may be rendered from many threads; each render has its own session. The caller provides the values and the
+//! order of the files:
 //!
 //! ```
 //! use equate_template::{Library, Map, Options, Seeded, Session, TemplateSet, Value};

@@ -1,9 +1,7 @@
-//! Requests of those who ask for much do not delay the requests of others, as with API Priority and Fairness of
-//! kube-apiserver.
+//! Requests of those who ask for much do not delay others, as with API Priority and Fairness of kube-apiserver.
 //!
-//! A flow is one user in one namespace. If the answers to a flow recently took more than [`MUCH`] of a processor, and
-//! another flow asked within [`RECENT`], threads with a low priority make its next answers. Nothing is refused.
-//! The cost of a request is a look into a map of flows.
+//! A flow is one user in one namespace. If its answers used more than [`MUCH`], and another flow asked within
+//! [`RECENT`], threads with a low priority make the next ones. Nothing is refused.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -18,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::request::RequestInfo;
 use crate::auth::Identity;
 
-/// The processor time of answers: about 1,000 applied objects at once, and then 200 a second.
+/// The processor time of answers.
 const MUCH: Limit = Limit {
     most: Duration::from_millis(250),
     per_second: Duration::from_millis(50),

@@ -1,4 +1,4 @@
-//! A controller: four verbs over one kind. The kit does the rest.
+//! A controller: four verbs over one kind.
 //!
 //! | verb | may | must not |
 //! |---|---|---|

@@ -1,11 +1,11 @@
 //! Runs of busy tenants yield to those of others.
 //!
-//! The runtime polls tasks in the order of their wakes. A short run is polled several times, and would each time
-//! wait for one poll of every busy run. So a busy run yields [`YIELDS`] times before each of its polls, each time to
-//! the end of that line: those of others wait for fewer long polls. If nobody waits, it costs microseconds.
+//! The runtime polls tasks in the order of their wakes, so a short run would wait for one poll of every busy run
+//! several times. A busy run yields [`YIELDS`] times before each of its polls, each time to the end of that line. If
+//! nobody waits, it costs microseconds.
 //!
-//! The same holds for watches of other clusters. Their servers decide how much they send, and may send without end:
-//! so watches of a tenant that used more than [`WATCHES`] also pause.
+//! The same holds for watches of other clusters, whose servers may send without end: those of a tenant that used more
+//! than [`WATCHES`] also pause.
 //!
 //! With [`Background`] threads, those watches and the runs that begin while their tenant is busy are polled there.
 

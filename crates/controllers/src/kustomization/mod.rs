@@ -25,8 +25,8 @@
 //! before any of them, where it is not known:  BuildAhead, Survey, HandOver
 //! ```
 //!
-//! A run does not wait. A kind that is not listed yet, an unhealthy stage or a dependency that is not ready ends
-//! it, and the change of that begins the next run.
+//! A kind that is not listed yet, an unhealthy stage or a dependency that is not ready ends a run, and the change of
+//! that begins the next.
 
 mod act;
 mod decide;

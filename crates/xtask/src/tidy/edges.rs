@@ -3,10 +3,11 @@
 use super::File;
 
 /// A crate and its allowed dependencies. A new edge needs a decision record.
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 21] = [
     ("manifest", &[]),
     ("cel", &["manifest"]),
-    ("apiserver", &["cel", "manifest"]),
+    ("priority", &[]),
+    ("apiserver", &["cel", "manifest", "priority"]),
     ("api", &["manifest"]),
     ("openpgp", &[]),
     ("egress", &[]),
@@ -32,6 +33,7 @@ const EDGES: [(&str, &[&str]); 20] = [
             "helm",
             "kustomize",
             "manifest",
+            "priority",
             "registry",
             "sops",
             "source",
@@ -50,6 +52,7 @@ const EDGES: [(&str, &[&str]); 20] = [
             "helm",
             "kustomize",
             "manifest",
+            "priority",
             "registry",
             "release",
             "source",

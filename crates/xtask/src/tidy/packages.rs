@@ -6,11 +6,11 @@ use std::process::Command;
 
 use super::File;
 
-/// Packages of the binary: 549, and 10 that only build scripts need. Only a decision record raises it.
-const BINARY_PACKAGES_MAX: usize = 559;
+/// Packages of the binary: 550, and 10 that only build scripts need. Only a decision record raises it.
+const BINARY_PACKAGES_MAX: usize = 560;
 
 /// Packages in `Cargo.lock`, for all platforms and tests. Only a decision record raises it.
-const LOCKED_PACKAGES_MAX: usize = 682;
+const LOCKED_PACKAGES_MAX: usize = 683;
 
 /// The platform whose packages are counted, so that all machines count the same.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";

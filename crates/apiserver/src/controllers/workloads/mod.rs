@@ -1,7 +1,7 @@
 //! Simulated workloads: their controllers, the scheduler and the kubelet.
 //!
-//! Without them, health checks would wait for ever. Here pods become ready after a short delay, or fail on
-//! request by an annotation. Their owners follow the real controllers' rules and use their messages.
+//! Pods become ready after a short delay, or fail if an annotation says so. Their owners follow the real controllers'
+//! rules and use their messages.
 //!
 //! | module | simulates |
 //! |---|---|
@@ -13,13 +13,12 @@
 //! | `endpoints`, `network` | endpoints of Services, balancer addresses |
 //! | `claim`, `node` | bound claims, the one node |
 //!
-//! Nothing runs: no image is pulled, no probe is made; resources, selectors and affinity of pods are
-//! ignored. Owners find their pods by the controller reference. ReplicaSets and ReplicationControllers adopt
-//! and release pods by their selector; of other orphans, only a ReplicaSet with the very name to be created
-//! is adopted.
+//! Nothing runs; resources, selectors and affinity of pods are ignored. Owners find their pods by the controller
+//! reference. ReplicaSets and ReplicationControllers adopt and release pods by their selector; of other orphans, only a
+//! ReplicaSet with the very name to be created is adopted.
 //!
-//! The cost follows change: an event marks its object, its owner and what selects it, and only marked
-//! objects are reconciled. An index over owner uids finds children.
+//! An event marks its object, its owner and what selects it, and only marked objects are reconciled. An index over
+//! owner uids finds children.
 
 mod alarm;
 mod autoscaler;

@@ -11,8 +11,8 @@
 //! - One more processor is for the platform alone; a slow job of the platform may stay there.
 //! - All jobs but the platform's together hold at most `held_max` bytes, and one large job more: the solo
 //!   job, which goes on until it ends. If they hold more, the tenant with the most use gives up its largest
-//!   job: it becomes the solo job, or it is displaced, ends and begins again as a later solo job. So large
-//!   jobs that wait hold nothing, and a job smaller than [`LARGE`] is never displaced.
+//!   job: it becomes the solo job, or it is displaced and begins again as a later solo job. A job smaller than
+//!   [`LARGE`] is never displaced.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -24,8 +24,8 @@ use crate::kit::tenants::ledger::Ledger;
 
 pub(super) const QUANTUM: Duration = Duration::from_millis(50);
 pub(super) const QUICK: Duration = Duration::from_millis(10);
-/// Within this, jobs of a tenant use little: a tenth of each processor. Tenants that arrive have used nothing, so a
-/// steady one has soon used more than they.
+/// Within this, jobs of a tenant use little: a tenth of each processor. A steady tenant has soon used more than
+/// those that arrive.
 const LITTLE: Limit = Limit {
     most: Duration::from_millis(250),
     per_second: Duration::from_millis(100),
@@ -50,7 +50,7 @@ pub(super) struct Schedule {
     jobs: HashMap<JobId, Job>,
     queues: HashMap<Tenant, Queues>,
     long: LongJobs,
-    recent: RecentUse,
+    pub(super) recent: RecentUse,
     // jobs on processors
     quick: usize,
     normal: usize,
@@ -142,10 +142,11 @@ impl LongJobs {
 
 /// The use of each tenant of late.
 #[derive(Debug)]
-struct RecentUse {
+pub(super) struct RecentUse {
     used: HashMap<Tenant, UsedTime>,
     little: Limit,
-    now: Instant,
+    /// The time of all further calls.
+    pub(super) now: Instant,
 }
 
 impl RecentUse {
@@ -242,11 +243,6 @@ impl Schedule {
             solo: None,
             solos: 0,
         }
-    }
-
-    /// The time of all further calls.
-    pub(super) fn set_time(&mut self, now: Instant) {
-        self.recent.now = now;
     }
 
     pub(super) fn submit(&mut self, job: JobId, tenant: &Tenant, is_platform: bool, begins: Begins) {

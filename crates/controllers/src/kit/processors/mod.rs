@@ -202,7 +202,7 @@ impl Gate {
         })
     }
 
-    /// What is left of [`QUICK`]. A thread that waits for a processor uses nothing.
+    /// The rest of [`QUICK`]. A thread that waits for a processor uses nothing.
     fn quick_time_left(&self) -> Option<Duration> {
         let before = Duration::from_nanos(self.charged.load(Ordering::Relaxed));
         let left = QUICK.checked_sub(self.thread.used()?.saturating_sub(before))?;
@@ -470,7 +470,7 @@ impl Shared {
     /// Never half done: the core's calls are total.
     fn state(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.core.set_time(Instant::now().into_std());
+        state.core.recent.now = Instant::now().into_std();
         state
     }
 

@@ -359,7 +359,7 @@ fn a_tenant_that_used_more_than_the_others_has_no_quick_place() {
 fn use_is_little_again_after_a_while() {
     let (began, tenant) = (std::time::Instant::now(), Tenant::Namespace("a".into()));
     let mut core = Schedule::new(2, 1, HELD_MAX_OF_TESTS);
-    core.set_time(began);
+    core.recent.now = began;
     // another one, which uses nothing
     core.submit(0, &Tenant::Namespace("b".into()), false, Begins::InTurn);
     core.submit(1, &tenant, false, Begins::InTurn);
@@ -372,9 +372,9 @@ fn use_is_little_again_after_a_while() {
     }
     // 985 ms of which 250 are little; two processors give 200 back each second
     assert_eq!(nice(&core, 1), SHARED_PRIORITY);
-    core.set_time(began + Duration::from_millis(3_600));
+    core.recent.now = began + Duration::from_millis(3_600);
     assert_eq!(nice(&core, 1), SHARED_PRIORITY);
-    core.set_time(began + Duration::from_millis(3_700));
+    core.recent.now = began + Duration::from_millis(3_700);
     assert_eq!(nice(&core, 1), 0);
 }
 

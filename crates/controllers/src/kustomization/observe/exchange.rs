@@ -7,13 +7,12 @@
 //! | take | the claimant applies it, and its labels name it | when nobody else holds it |
 //!
 //! At each moment an inventory has the object. No step waits for anything else of the other, so two that take from each
-//! other make progress, and so does one that depends on the other. A killed process finds the progress in
-//! the inventories. A holder that wants the object keeps it: the claimant is then `OwnershipConflict`, and
-//! its claim remains.
+//! other make progress. A killed process finds the progress in the inventories. A holder that wants the object keeps
+//! it: the claimant is then `OwnershipConflict`, and its claim remains.
 //!
 //! It deletes nothing. Deletions wait until all readers of the same source have applied its revision, or
-//! hold the object (`survey`). A claim that is given up early leaves the object with the labels of the
-//! former holder; the claimant may still delete it.
+//! hold the object (`survey`). A claim that is given up early leaves the labels of the former holder; the claimant may
+//! still delete the object.
 //!
 //! Cost with several shards: one lookup per object and run, one status for a claim and one for a release.
 //! Within a process none of this is needed.

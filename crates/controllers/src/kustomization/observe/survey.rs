@@ -6,10 +6,9 @@
 //! none. All readers of a source with the same timeout share an answer (`OwnershipGraph::kept_survey`),
 //! also while it waits for an announcement: 1,000 that all prune in one commit made 4 surveys.
 //!
-//! An answer is not shared while an owner is late, or a declared one is not applied. That depends on the
-//! clock and on the object watcher, of which the graph learns nothing. Each of those L that hold something
-//! then asks again at each of its runs: O(L * n) for each commit. Sharing these as well needs reports about
-//! Kustomizations from the watcher; an outdated answer would delete wanted objects.
+//! An answer is not shared while an owner is late, or a declared one is not applied: the graph learns nothing
+//! of the clock and of the object watcher, and an outdated answer would delete wanted objects. Each of those L
+//! that hold something then asks again at each of its runs: O(L * n) for each commit.
 //!
 //! Waiting holds no worker: the run ends, and the awaited announcement begins the next.
 

@@ -7,8 +7,6 @@
 //! were recorded, `+` for Equate's lines. The test compares Equate's side; each permanent difference has
 //! its row in `docs/compatibility.d/loop.md`.
 //!
-//! Scenarios in files `sources_*` are about the sources beyond git.
-//!
 //! `EQUATE_STATUS=bless` rewrites Equate's side. `EQUATE_STATUS=upstream` records the other one on the cluster
 //! of `EQUATE_TEST_KUBECONFIG`. There Flux's controllers run already; for the scenarios of sources, the test
 //! starts the source-controller that `EQUATE_SOURCE_CONTROLLER` names, as `cargo xtask baseline sources` does.

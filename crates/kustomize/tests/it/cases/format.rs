@@ -31,7 +31,7 @@
 //! ```
 //!
 //! A file named `Kustomization.spec` makes it a build of a Flux Kustomization with those fields.
-//! `cargo xtask baseline` and the chart tests include this file: the crates share no other test code.
+//! `cargo xtask baseline` and the chart tests include this file.
 
 use std::fmt::Write as _;
 
