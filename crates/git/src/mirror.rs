@@ -6,15 +6,18 @@
 //! locks and temporary files found under it are from a killed process.
 
 use std::{
+    collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
     time::{Duration, Instant, SystemTime},
 };
+
+use gix::ObjectId;
 
 use crate::store::{OpenStoreError, Store};
 
@@ -44,6 +47,8 @@ pub(crate) struct Generation {
 struct Guard {
     directory: PathBuf,
     retired: AtomicBool,
+    /// The commit that was fetched last, by its reference.
+    last: Mutex<HashMap<String, ObjectId>>,
 }
 
 #[derive(Debug)]
@@ -186,6 +191,7 @@ impl MirrorLock<'_> {
         let guard = Arc::new(Guard {
             directory,
             retired: AtomicBool::new(false),
+            last: Mutex::default(),
         });
         let keep: Arc<dyn Send + Sync> = Arc::clone(&guard) as _;
         let store = Arc::new(Store::open(&guard.directory, Some(keep))?);
@@ -217,6 +223,15 @@ impl Generation {
         &self.guard.directory
     }
 
+    /// The commit that was fetched last for a reference, by this process.
+    pub(crate) fn last(&self, reference: &str) -> Option<ObjectId> {
+        self.guard.last().get(reference).copied()
+    }
+
+    pub(crate) fn set_last(&self, reference: &str, commit: ObjectId) {
+        self.guard.last().insert(reference.to_owned(), commit);
+    }
+
     /// The names of files of a directory, those that were written last first.
     pub(crate) fn newest_files(&self, directory: &str) -> io::Result<Vec<String>> {
         let entries = match fs::read_dir(self.directory().join(directory)) {
@@ -243,6 +258,12 @@ impl Generation {
             }
         }
         packs
+    }
+}
+
+impl Guard {
+    fn last(&self) -> MutexGuard<'_, HashMap<String, ObjectId>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -29,7 +29,9 @@ pub fn time_of(thread: ThreadId) -> Option<Duration> {
     return {
         let id = thread.as_raw_nonzero();
         let times = std::fs::read_to_string(format!("/proc/self/task/{id}/schedstat")).ok()?;
-        times.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+        let nanos: u64 = times.split(' ').next()?.parse().ok()?;
+        // without statistics it is always 0
+        (nanos > 0).then_some(Duration::from_nanos(nanos))
     };
     #[cfg(not(target_os = "linux"))]
     match thread {}

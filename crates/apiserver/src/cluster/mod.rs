@@ -152,8 +152,8 @@ impl Builder {
         self
     }
 
-    /// Whether threads with a low priority make the answers to those who ask for much, while others ask. They do not
-    /// follow a paused clock.
+    /// Whether threads with a low priority make the answers for a user who asks for much in a namespace, while others
+    /// ask. They need a runtime whose clock is not paused.
     #[must_use]
     pub fn fair(mut self, on: bool) -> Self {
         self.fair = on;

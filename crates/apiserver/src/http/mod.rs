@@ -89,10 +89,10 @@ impl Server {
         body: axum::body::Body,
     ) -> Result<Response, ApiError> {
         let admitted = self.admitted(&parts)?;
-        let Some(shares) = self.shares.clone() else {
+        let flow = Flow::of(&admitted.identity, &admitted.info);
+        let Some((shares, flow)) = self.shares.clone().zip(flow) else {
             return self.answer(admitted, &parts, body).await;
         };
-        let flow = Flow::of(&admitted.identity, &admitted.info);
         let answer = async move { self.answer(admitted, &parts, body).await };
         shares.answer(flow, Box::pin(answer)).await
     }

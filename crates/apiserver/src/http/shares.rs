@@ -1,7 +1,8 @@
-//! Requests of those who ask for much do not delay others, as with API Priority and Fairness of kube-apiserver.
+//! Requests of one user in one namespace, a flow, delay those of other flows less.
 //!
-//! A flow is one user in one namespace. If its answers used more than [`MUCH`], and another flow asked within
-//! [`RECENT`], threads with a low priority make the next ones. Nothing is refused.
+//! If the answers of a flow used more than [`MUCH`], and another flow that has not asked within [`RECENT`], threads
+//! with a low priority make the next ones. Nothing is refused. Requests without a namespace and those for Leases, which
+//! all share, are no part of a flow.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -23,7 +24,7 @@ const MUCH: Limit = Limit {
     debt_max: Duration::from_secs(2),
 };
 const RECENT: Duration = Duration::from_secs(1);
-/// Flows that are remembered; those without use are dropped beyond.
+/// With more flows, those without use are dropped.
 const FLOWS_MAX: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,11 +34,13 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn of(identity: &Identity, info: &RequestInfo) -> Self {
-        Self {
+    /// `None` if the request always has the normal priority.
+    pub(super) fn of(identity: &Identity, info: &RequestInfo) -> Option<Self> {
+        let is_of_one = info.is_resource && !info.namespace.is_empty() && info.resource != "leases";
+        is_of_one.then(|| Self {
             user: identity.name.clone(),
             namespace: info.namespace.clone(),
-        }
+        })
     }
 }
 
@@ -52,27 +55,31 @@ pub(crate) struct Shares {
 #[derive(Debug, Default)]
 struct State {
     used: HashMap<Flow, UsedTime>,
-    /// When a flow asked last that had not used much.
-    others: Option<Instant>,
+    /// The last two flows that asked and had not used much.
+    asked: [Option<(Flow, Instant)>; 2],
 }
 
 impl State {
     /// Whether a flow that asks now gives way to others.
     fn gives_way(&mut self, flow: &Flow, now: Instant) -> bool {
         let is_much = self.used.get(flow).is_some_and(|used| !used.is_left(MUCH, now));
-        if !is_much {
-            self.others = Some(now);
-            return false;
+        if is_much {
+            let mut others = self.asked.iter().flatten().filter(|(other, _)| other != flow);
+            return others.any(|(_, asked)| now.duration_since(*asked) < RECENT);
         }
-        self.others
-            .is_some_and(|others| now.duration_since(others) < RECENT)
+        let [last, before] = &mut self.asked;
+        if last.as_ref().is_none_or(|(last, _)| last != flow) {
+            *before = last.take();
+        }
+        *last = Some((flow.clone(), now));
+        false
     }
 
-    fn charge(&mut self, flow: Flow, now: Instant, cost: Duration) {
+    fn charge(&mut self, flow: &Flow, now: Instant, cost: Duration) {
         if self.used.len() >= FLOWS_MAX {
             self.used.retain(|_, used| !used.used(MUCH, now).is_zero());
         }
-        self.used.entry(flow).or_default().charge(MUCH, now, cost);
+        self.used.entry(flow.clone()).or_default().charge(MUCH, now, cost);
     }
 }
 
@@ -87,19 +94,20 @@ impl Shares {
             true => self.background(),
             false => None,
         };
-        let shares = Arc::clone(&self);
+        let mut use_of = UseOf {
+            shares: Arc::clone(&self),
+            flow,
+            cost: Duration::ZERO,
+        };
         let counted = async move {
             let mut answer = pin!(answer);
-            let mut cost = Duration::ZERO;
-            let answered = poll_fn(|context| {
+            poll_fn(|context| {
                 let before = thread_time();
                 let polled = answer.as_mut().poll(context);
-                cost += thread_time().saturating_sub(before);
+                use_of.cost += thread_time().saturating_sub(before);
                 polled
             })
-            .await;
-            shares.state().charge(flow, Instant::now(), cost);
-            answered
+            .await
         };
         let Some(background) = background else {
             return counted.await;
@@ -118,7 +126,7 @@ impl Shares {
         let started = self.background.get_or_init(|| {
             let started = Background::start();
             let failed =
-                |error| tracing::warn!(%error, "cannot start threads for requests of those who ask for much");
+                |error| tracing::warn!(%error, "cannot start threads with a low priority for requests");
             started.map_err(failed).ok()
         });
         started.as_ref()
@@ -127,6 +135,20 @@ impl Shares {
     /// Never half done: all calls are total.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The use of one request, charged when it ends, also if nobody waits for its answer.
+struct UseOf {
+    shares: Arc<Shares>,
+    flow: Flow,
+    cost: Duration,
+}
+
+impl Drop for UseOf {
+    fn drop(&mut self) {
+        let mut state = self.shares.state();
+        state.charge(&self.flow, Instant::now(), self.cost);
     }
 }
 
@@ -146,20 +168,18 @@ mod tests {
         let (mut state, began) = (State::default(), Instant::now());
         let at = |millis: u64| began + Duration::from_millis(millis);
         let (much, little) = (flow("a", "team-a"), flow("a", "team-b"));
-        state.charge(much.clone(), at(0), MUCH.most);
+        assert!(!state.gives_way(&much, at(0)));
+        state.charge(&much, at(0), MUCH.most);
         assert!(!state.gives_way(&much, at(0)), "nobody else asks");
         assert!(!state.gives_way(&little, at(0)));
         assert!(state.gives_way(&much, at(0)));
-        assert!(!state.gives_way(&much, at(999)), "it got 50 ms back");
-        assert!(!state.gives_way(&little, at(1_000)));
-        state.charge(much.clone(), at(1_000), MUCH.most);
-        assert!(state.gives_way(&much, at(1_999)));
-        assert!(
-            !state.gives_way(&much, at(2_000)),
-            "the others asked a second ago"
-        );
+        // it gets 45 ms back, and asks in between
+        assert!(!state.gives_way(&much, at(900)));
+        state.charge(&much, at(900), MUCH.most);
+        assert!(state.gives_way(&much, at(999)));
+        assert!(!state.gives_way(&much, at(1_000)), "the other asked a second ago");
+        // it has used 205 ms more than it may
         assert!(!state.gives_way(&little, at(4_900)));
-        // it has used 200 ms more than it may
         assert!(state.gives_way(&much, at(4_900)));
         assert!(!state.gives_way(&little, at(5_100)));
         assert!(!state.gives_way(&much, at(5_100)));
@@ -169,45 +189,71 @@ mod tests {
     fn flows_without_use_are_forgotten() {
         let (mut state, now) = (State::default(), Instant::now());
         for number in 0..2 * FLOWS_MAX {
-            state.charge(flow("a", &number.to_string()), now, Duration::ZERO);
+            state.charge(&flow("a", &number.to_string()), now, Duration::ZERO);
         }
         assert!(state.used.len() <= FLOWS_MAX);
     }
 
-    #[tokio::test]
-    async fn answers_that_give_way_are_made_by_other_threads() {
-        let shares = Arc::new(Shares::default());
-        let name = || async { std::thread::current().name().map(str::to_owned) };
-        let answer = |user: &str| Arc::clone(&shares).answer(flow(user, ""), name());
-        let own = name().await;
-        assert_eq!(answer("few").await, own);
+    #[test]
+    fn requests_that_all_share_are_no_part_of_a_flow() {
+        let of = |path: &str| {
+            let info = RequestInfo::parse(&http::Method::GET, path, false, None);
+            Flow::of(&Identity::admin(), &info).map(|flow| flow.namespace)
+        };
+        assert_eq!(of("/api/v1/namespaces/a/configmaps/b"), Some("a".to_owned()));
+        for path in [
+            "/readyz",
+            "/api/v1/configmaps",
+            "/apis/coordination.k8s.io/v1/namespaces/a/leases/b",
+        ] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+
+    /// Shares of which one flow gives way, for as long as a test may take.
+    fn shares_of_many() -> Arc<Shares> {
+        let (shares, now) = (Arc::new(Shares::default()), Instant::now());
+        let mut state = shares.state();
+        state.charge(&flow("many", ""), now, MUCH.debt_max);
+        state.asked = [Some((flow("few", ""), now + Duration::from_secs(3600))), None];
+        drop(state);
         shares
-            .state()
-            .charge(flow("many", ""), Instant::now(), MUCH.debt_max);
-        assert_eq!(answer("many").await.as_deref(), Some("equate-behind"));
-        assert_eq!(answer("few").await, own);
+    }
+
+    fn name() -> Option<String> {
+        std::thread::current().name().map(str::to_owned)
     }
 
     #[tokio::test]
-    async fn an_answer_that_nobody_waits_for_ends() {
-        let shares = Arc::new(Shares::default());
-        Arc::clone(&shares).answer(flow("few", ""), async {}).await;
-        shares
-            .state()
-            .charge(flow("many", ""), Instant::now(), MUCH.debt_max);
-        let (held, mut dropped) = tokio::sync::oneshot::channel::<()>();
+    async fn answers_that_give_way_are_made_by_other_threads() {
+        let shares = shares_of_many();
+        let answer = |user: &str| Arc::clone(&shares).answer(flow(user, ""), async { name() });
+        assert_eq!(answer("many").await.as_deref(), Some("equate-behind"));
+        assert_eq!(answer("few").await, name());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_waits_for_ends_and_counts() {
+        let shares = shares_of_many();
+        let (held, dropped) = tokio::sync::oneshot::channel::<()>();
         let (begun, has_begun) = tokio::sync::oneshot::channel();
         let endless = async move {
             let _held = held;
-            begun.send(()).ok();
+            begun.send(name()).ok();
             std::future::pending::<()>().await;
         };
         let mut answer = Box::pin(Arc::clone(&shares).answer(flow("many", ""), endless));
-        tokio::select! {
-            () = &mut answer => {}
+        let by = tokio::select! {
+            () = &mut answer => None,
             begun = has_begun => begun.unwrap(),
-        }
+        };
+        assert_eq!(by.as_deref(), Some("equate-behind"));
         drop(answer);
-        assert!((&mut dropped).await.is_err());
+        let ended = tokio::time::timeout(Duration::from_secs(60), dropped).await;
+        assert!(ended.unwrap().is_err());
+        let mut dropped = Box::pin(Arc::clone(&shares).answer(flow("new", ""), std::future::pending::<()>()));
+        assert!(futures::poll!(&mut dropped).is_pending());
+        drop(dropped);
+        assert!(shares.state().used.contains_key(&flow("new", "")));
     }
 }

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
+use equate_priority::priority;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -177,8 +178,11 @@ impl Inner {
                 done: false,
             };
             match Handle::try_current() {
-                // a new thread has the priority of the one that starts it, and the present one may have a low one
-                Ok(runtime) => drop(runtime.spawn(async { drop(spawn_blocking(|| drain.run())) })),
+                // a new thread would have the low priority of this one
+                Ok(runtime) if priority().is_some_and(|nice| nice > 0) => {
+                    drop(runtime.spawn(async { drop(spawn_blocking(|| drain.run())) }));
+                }
+                Ok(runtime) => drop(runtime.spawn_blocking(|| drain.run())),
                 // polled by hand: blocking is fine
                 Err(_) => drain.run(),
             }

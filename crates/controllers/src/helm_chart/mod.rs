@@ -1,8 +1,7 @@
 //! Keeps an artifact of a chart: pulled from a chart repository, or packaged from files of another source.
 //!
-//! A run selects the version that the spec asks for, from the parsed index of the repository or from the
-//! files of the source. If name and version are those of the artifact, nothing is fetched. A new artifact
-//! of the source starts the next run.
+//! A run selects the version that the spec asks for, from the index of the repository or from the files of the
+//! source. If name and version are those of the artifact, nothing is fetched.
 //!
 //! | file | contents |
 //! |---|---|

@@ -16,8 +16,8 @@
 //! status and the spec in, one action with its reason out. A run that has to wait for a hook or for readiness
 //! ends, and the change of that begins the next. So a change of the chart or the values ends an operation that hangs.
 //!
-//! Storage, texts and rules are those of Helm 4 and of fluxcd/helm-controller 1.6: releases move between both
-//! without a new revision. `docs/compatibility.d/helm-release.md` lists the differences.
+//! Storage, texts and rules are those of Helm 4 and of fluxcd/helm-controller 1.6: releases move between that
+//! and this controller without a new revision. `docs/compatibility.d/helm-release.md` lists the differences.
 //!
 //! `outlook`, `offline` and `comparison` run the same code outside of a controller, for the command line.
 //!

@@ -2,8 +2,7 @@
 //!
 //! The loader of `manifest` returns sorted maps without comments. A MAC needs the order, and some rules
 //! need comments, so this is a second, smaller loader over the same parser. It reads the subset that
-//! go-yaml v3 writes: plain scalars, quotes, blocks and block collections. Aliases are resolved, and as in
-//! SOPS, `<<` is an ordinary key.
+//! go-yaml v3 writes. Aliases are resolved, and as in SOPS, `<<` is an ordinary key.
 //!
 //! Refused: repeated keys, keys other than strings, documents other than mappings, tags except `!!str`,
 //! `!!merge` and `!!binary`, infinities, and integers beyond 64 bits.

@@ -1,4 +1,4 @@
-//! The order of work on processors, without threads or clocks: the caller sets the time.
+//! The order of work on processors, without threads: the caller sets the time.
 //!
 //! - The tenant with the least use is next. A job of another pauses for it after [`QUANTUM`].
 //! - A job that has used [`SLOW`] continues in the slow lane: one processor, and those that are idle. Its
@@ -31,7 +31,13 @@ const LITTLE: Limit = Limit {
     per_second: Duration::from_millis(100),
     debt_max: Duration::from_secs(5),
 };
-/// The most tenants whose long jobs, or use, are remembered.
+/// The same for all of these tenants together, so that they leave processors to the runtime's threads.
+const ALL_LITTLE: Limit = Limit {
+    most: Duration::from_millis(500),
+    per_second: Duration::from_millis(500),
+    debt_max: Duration::from_secs(5),
+};
+/// The most tenants whose long jobs are remembered. With more, those without use are dropped.
 const TENANTS_MAX: usize = 1_024;
 pub(super) const SLOW: Duration = Duration::from_secs(1);
 pub(super) const SLOW_TURN: Duration = Duration::from_millis(250);
@@ -145,6 +151,9 @@ impl LongJobs {
 pub(super) struct RecentUse {
     used: HashMap<Tenant, UsedTime>,
     little: Limit,
+    /// Of all tenants together whose use is little.
+    all: UsedTime,
+    all_little: Limit,
     /// The time of all further calls.
     pub(super) now: Instant,
 }
@@ -154,10 +163,9 @@ impl RecentUse {
         let share = u32::try_from(processors.max(1)).unwrap_or(u32::MAX);
         Self {
             used: HashMap::new(),
-            little: Limit {
-                per_second: LITTLE.per_second.saturating_mul(share),
-                ..LITTLE
-            },
+            little: times(LITTLE, share),
+            all: UsedTime::default(),
+            all_little: times(ALL_LITTLE, share),
             now: Instant::now(),
         }
     }
@@ -168,12 +176,24 @@ impl RecentUse {
             self.used.retain(|_, used| !used.used(limit, now).is_zero());
         }
         let used = self.used.entry(tenant.clone()).or_default();
+        if used.is_left(limit, now) {
+            self.all.charge(self.all_little, now, cost);
+        }
         used.charge(limit, now, cost);
     }
 
     fn is_little(&self, tenant: &Tenant) -> bool {
         let used = self.used.get(tenant);
-        used.is_none_or(|used| used.is_left(self.little, self.now))
+        let is_left = used.is_none_or(|used| used.is_left(self.little, self.now));
+        is_left && self.all.is_left(self.all_little, self.now)
+    }
+}
+
+/// That of several processors.
+fn times(limit: Limit, processors: u32) -> Limit {
+    Limit {
+        per_second: limit.per_second.saturating_mul(processors),
+        ..limit
     }
 }
 
@@ -455,7 +475,8 @@ impl Schedule {
         self.remove(job);
     }
 
-    /// Whether it keeps the normal priority: it has a quick place, or could have one if all processors had others.
+    /// Whether it keeps the normal priority: it has a quick place, or is in its first [`QUICK`] and its tenant may have
+    /// such places.
     pub(super) fn is_quick(&self, job: JobId) -> bool {
         self.jobs.get(&job).is_some_and(|of| match of.stage {
             Stage::On(Lane::Quick) => true,

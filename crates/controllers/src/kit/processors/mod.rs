@@ -202,7 +202,7 @@ impl Gate {
         })
     }
 
-    /// The rest of [`QUICK`]. A thread that waits for a processor uses nothing.
+    /// The rest of [`QUICK`] since the last charge. A thread that waits for a processor uses nothing.
     fn quick_time_left(&self) -> Option<Duration> {
         let before = Duration::from_nanos(self.charged.load(Ordering::Relaxed));
         let left = QUICK.checked_sub(self.thread.used()?.saturating_sub(before))?;

@@ -761,6 +761,10 @@ fn a_thread_that_is_lowered_before_it_begins_begins_lower() {
 #[test]
 fn a_quick_job_does_not_use_up_its_time_while_it_waits() {
     let used = std::thread::spawn(|| {
+        if this_thread().and_then(time_of).is_none() {
+            println!("skipped: the system does not tell the time of threads");
+            return None;
+        }
         let gate = processors(1, &[]).pause().gate;
         assert_eq!(gate.quick_time_left(), None, "no thread");
         gate.begin(thread_time());
@@ -771,11 +775,10 @@ fn a_quick_job_does_not_use_up_its_time_while_it_waits() {
         // the system counts in ticks
         let began = thread_time();
         while thread_time() < began + 4 * QUICK {}
-        (before, gate.quick_time_left())
+        assert!(before.is_some());
+        gate.quick_time_left()
     });
-    let (waited, used) = used.join().unwrap();
-    assert!(waited.is_some());
-    assert_eq!(used, None);
+    assert_eq!(used.join().unwrap(), None);
 }
 
 #[test]

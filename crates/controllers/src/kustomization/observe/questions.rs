@@ -1,8 +1,8 @@
 //! Finds whether an impersonating Kustomization may write the objects it wants, before others keep anything
 //! for it.
 //!
-//! A declaration is no permission: a tenant that declares the platform's objects would keep the platform from
-//! deleting them, and one whose build is unknown might want any object. So before a deletion Equate asks the API
+//! A declaration is no permission. Otherwise a tenant that declares the platform's objects would keep the platform
+//! from deleting them, and one whose build is unknown might want any object. So before a deletion Equate asks the API
 //! server whether the other's identity may write the object. If not, the object is not kept for it, and it is not
 //! waited for. Only objects to be deleted that others want, or may want, are asked about. Answers are valid for half
 //! a minute. Without an answer the claim counts.

@@ -8,7 +8,7 @@
 //! its row in `docs/compatibility.d/loop.md`.
 //!
 //! `EQUATE_STATUS=bless` rewrites Equate's side. `EQUATE_STATUS=upstream` records the other one on the cluster
-//! of `EQUATE_TEST_KUBECONFIG`. There Flux's controllers run already; for the scenarios of sources, the test
+//! of `EQUATE_TEST_KUBECONFIG`. There Flux's controllers run already; for the scenarios `sources_*`, the test
 //! starts the source-controller that `EQUATE_SOURCE_CONTROLLER` names, as `cargo xtask baseline sources` does.
 
 mod mask;
