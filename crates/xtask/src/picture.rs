@@ -2,8 +2,8 @@
 //!
 //! Runs `equate up --path clusters/dev --once` on a copy of `examples/fleet` in a scratch git repository.
 //! `script` (util-linux) gives the run a terminal: without one, `equate up` prints neither the view nor colours.
-//! This file replays the bytes of the run on a small screen and draws the last state of that screen.
-//! CI does not run it. When the view changes: run it, look at the picture, commit it. It needs `git` and `script`.
+//! The last state of a small screen is drawn. CI does not run it. When the view changes: run it, look at the picture,
+//! commit it. It needs `git` and `script`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

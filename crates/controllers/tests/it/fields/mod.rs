@@ -6,8 +6,7 @@
 //! `spec_patches_target_kind`), or with `annotation_` or `label_` and the part after the slash. The rest of
 //! the name is free. A field without a test here needs a reason there.
 //!
-//! All objects of a test are in `@home` or in namespaces whose names begin with it: on the real API others
-//! run beside it.
+//! All objects of a test are in `@home` or in namespaces whose names begin with it.
 
 mod artifact_generator;
 mod bucket;
