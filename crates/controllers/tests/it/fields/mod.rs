@@ -3,8 +3,8 @@
 //!
 //! `docs/compatibility.d/fields.md` is generated from the names of these tests by `cargo xtask gen`: the
 //! module is the kind, and a name begins with the field's path in words (`spec.patches.target.kind` is
-//! `spec_patches_target_kind`), or with `annotation_` or `label_` and the part after the slash. The rest of
-//! the name is free. A field without a test here needs a reason there.
+//! `spec_patches_target_kind`), or with `annotation_` or `label_` and the part after the slash. A field
+//! without a test here needs a reason there.
 //!
 //! All objects of a test are in `@home` or in namespaces whose names begin with it.
 
