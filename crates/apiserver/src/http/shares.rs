@@ -1,8 +1,8 @@
 //! Requests of one user in one namespace, a flow, delay those of other flows less.
 //!
-//! If the answers of a flow used more than [`MUCH`], and another flow that has not asked within [`RECENT`], threads
-//! with a low priority make the next ones. Nothing is refused. Requests without a namespace and those for Leases, which
-//! all share, are no part of a flow.
+//! If the answers of a flow used more than [`MUCH`], and one that used less asked within [`RECENT`], threads with a low
+//! priority make the next ones. Nothing is refused. Requests without a namespace and those for Leases, which all share,
+//! are no part of a flow.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;

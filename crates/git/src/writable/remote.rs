@@ -235,8 +235,8 @@ impl WritableRepository {
     /// and pushes as many as possible at once.
     ///
     /// `make` gets the number of the change, and the commits below it: the branch's tip, and the changes before it
-    /// that are not pushed yet. It returns a draft, if any, and a value for the caller. A change that fails is left out alone. After
-    /// a lost race all changes of the push are made again for the new tip, in the same order.
+    /// that are not pushed yet. It returns a draft, if any, and a value for the caller. A change that fails is left out
+    /// alone. After a lost race all changes of the push are made again for the new tip, in the same order.
     ///
     /// If a rule of the remote refuses a push, its changes are pushed in smaller parts, down to each alone. One that
     /// is refused alone fails; after some in a row, all others do.
