@@ -47,6 +47,7 @@ pub mod request_turns;
 pub mod runner;
 pub mod services;
 pub(crate) mod sessions;
+pub(crate) mod shrink;
 pub mod tenants;
 pub(crate) mod time_limit;
 mod versioned_store;

@@ -59,7 +59,8 @@ struct Outcome {
 
 type Ended = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-type Memories<C> = HashMap<Key, Remembered<<C as Controller>::Memory, StatusOf<C>>>;
+/// Boxed: a memory has some KiB, and the table keeps the room of its peak.
+type Memories<C> = HashMap<Key, Box<Remembered<<C as Controller>::Memory, StatusOf<C>>>>;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
@@ -161,7 +162,7 @@ impl<C: Controller> Runner<C> {
         let retry_interval = run.object().retry_interval();
         let object = Arc::clone(run.object());
         let remembered = run.into_remembered();
-        self.remembered().insert(key.clone(), remembered);
+        self.remembered().insert(key.clone(), Box::new(remembered));
         match ended {
             Ok(Outcome { next, failed }) => {
                 self.controller.finished(&key);
@@ -290,7 +291,7 @@ impl<C: Controller> Runner<C> {
     async fn recall(&self, key: &Key, object: &C::Object) -> Remembered<C::Memory, StatusOf<C>> {
         let known = self.remembered().remove(key);
         match known {
-            Some(known) if known.uid == object.meta().uid => return known,
+            Some(known) if known.uid == object.meta().uid => return *known,
             // the end of the old object of this name was not seen
             Some(other) => self.controller.forget(key, other.memory, Absence::Deleted).await,
             None => {}

@@ -178,6 +178,11 @@ impl Announcements {
         self.checked_sources.contains(source)
     }
 
+    /// Forgets the surveys for the readers of a source.
+    pub(super) fn forget_surveys_of(&mut self, source: &ObjectRef) {
+        self.surveys.remove(source);
+    }
+
     /// Forgets a deleted source. A new one of the same name has to be fetched again.
     pub(crate) fn forget_source(&mut self, source: &ObjectRef) {
         self.outdate_surveys();
@@ -187,7 +192,7 @@ impl Announcements {
 
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {
-        self.watched.is_empty() && self.listeners.iter().next().is_none()
+        self.watched.is_empty() && self.listeners.iter().next().is_none() && self.surveys.is_empty()
     }
 
     pub(super) fn forget(&mut self, key: &ObjectRef) {

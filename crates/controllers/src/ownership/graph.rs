@@ -25,6 +25,7 @@ use super::relations::{Relation, Relations};
 use super::taken::TakenObjects;
 use crate::ObjectRef;
 use crate::kit::inputs::InputRef;
+use crate::kit::shrink::shrink;
 use crate::kit::wake::Reason;
 use crate::targets::target::TargetCluster;
 
@@ -186,6 +187,11 @@ impl OwnershipGraph {
             .filter(|id| before.is_none_or(|before| !before.contains(*id)));
         let holders = claims.flat_map(|id| self.ours(self.relations.holders.of(id)));
         holders.map(|key| (key, Reason::Dependency)).collect()
+    }
+
+    /// Whether an owner exists and impersonates this user.
+    pub(crate) fn impersonates(&self, owner: &ObjectRef, user: &str) -> bool {
+        self.user(owner) == Some(user)
     }
 
     /// Forgets a deleted owner. Returns the owners that waited for its announcement.
@@ -513,12 +519,18 @@ impl OwnershipGraph {
             self.reviews.forget(object);
         }
         let freed = self.relations.replace(object, before.as_ref(), now.as_ref());
+        if let Some(before) = &before
+            && self.relations.readers.of(&before.source).next().is_none()
+        {
+            self.announcements.forget_surveys_of(&before.source);
+        }
         if let Some(now) = &now {
             self.taken.recorded(object, &now.holds);
         }
         self.reorder(object, before.as_ref(), now.as_ref());
-        if let Some(now) = now {
-            self.declarations.insert(object.clone(), now);
+        match now {
+            Some(now) => drop(self.declarations.insert(object.clone(), now)),
+            None => shrink(&mut self.declarations),
         }
         freed
     }

@@ -10,6 +10,7 @@ use equate_apply::id::ObjectId;
 use super::declaration::Declaration;
 use crate::ObjectRef;
 use crate::kit::inputs::InputRef;
+use crate::kit::shrink::shrink;
 
 /// The owners that are related to each `T`.
 #[derive(Debug)]
@@ -85,6 +86,7 @@ impl<T: Clone + Eq + Hash> Relation<T> {
         for end in ends {
             if self.0.get_mut(end).is_some_and(|owners| !owners.remove(owner)) {
                 self.0.remove(end);
+                shrink(&mut self.0);
             }
         }
     }

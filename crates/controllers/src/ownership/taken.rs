@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use equate_apply::id::ObjectId;
 
 use crate::ObjectRef;
+use crate::kit::shrink::shrink;
 
 /// Objects that nobody held when an owner began to apply them, until they are in its inventory. The
 /// owner holds them.
@@ -28,9 +29,11 @@ impl TakenObjects {
 
     pub(super) fn recorded(&mut self, owner: &ObjectRef, inventory: &BTreeSet<ObjectId>) {
         self.0.retain(|id, by| by != owner || !inventory.contains(id));
+        shrink(&mut self.0);
     }
 
     pub(super) fn forget(&mut self, owner: &ObjectRef) {
         self.0.retain(|_, by| by != owner);
+        shrink(&mut self.0);
     }
 }

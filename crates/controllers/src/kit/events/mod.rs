@@ -464,6 +464,12 @@ struct Written {
     seen: Instant,
 }
 
+impl Written {
+    fn is_over(&self, window: Duration, now: Instant) -> bool {
+        now.duration_since(self.seen) >= window
+    }
+}
+
 /// Tokens for new events; one comes back per refill.
 #[derive(Debug)]
 struct Bucket {
@@ -477,6 +483,7 @@ struct Memory {
     /// Oldest first, by the first write.
     order: VecDeque<Digest>,
     buckets: HashMap<String, Bucket>,
+    sweep_after: Option<Instant>,
     limits: Limits,
 }
 
@@ -486,13 +493,18 @@ impl Memory {
             written: HashMap::new(),
             order: VecDeque::new(),
             buckets: HashMap::new(),
+            sweep_after: None,
             limits,
         }
     }
 
     fn step(&mut self, identity: &Identity, now: Instant) -> Step {
+        if self.sweep_after.is_none_or(|after| after <= now) {
+            self.sweep_after = Some(now + self.limits.window);
+            self.sweep(now);
+        }
         if let Some(written) = self.written.get(&identity.digest)
-            && now.duration_since(written.seen) < self.limits.window
+            && !written.is_over(self.limits.window, now)
         {
             return Step::Repeat {
                 name: written.name.clone(),
@@ -507,14 +519,10 @@ impl Memory {
     }
 
     fn spend(&mut self, object: &str, now: Instant) -> bool {
-        let (burst, refill) = (self.limits.burst.max(1), self.limits.refill);
+        let (burst, refill) = self.rates();
         let remembered = self.limits.remembered.max(1);
         if self.buckets.len() >= remembered && !self.buckets.contains_key(object) {
-            // a full bucket equals no bucket
-            self.buckets.retain(|_, bucket| {
-                bucket.fill(burst, refill, now);
-                bucket.tokens < burst
-            });
+            self.drop_full_buckets(now);
             if self.buckets.len() >= remembered {
                 return false;
             }
@@ -529,6 +537,31 @@ impl Memory {
         };
         bucket.tokens = left;
         true
+    }
+
+    /// New events at once, and the time for one more.
+    fn rates(&self) -> (u32, Duration) {
+        (self.limits.burst.max(1), self.limits.refill)
+    }
+
+    /// Forgets what counts no longer.
+    fn sweep(&mut self, now: Instant) {
+        let window = self.limits.window;
+        self.written.retain(|_, written| !written.is_over(window, now));
+        self.written.shrink_to(2 * self.written.len());
+        self.order.retain(|identity| self.written.contains_key(identity));
+        self.order.shrink_to(2 * self.order.len());
+        self.drop_full_buckets(now);
+        self.buckets.shrink_to(2 * self.buckets.len());
+    }
+
+    /// A full bucket equals no bucket.
+    fn drop_full_buckets(&mut self, now: Instant) {
+        let (burst, refill) = self.rates();
+        self.buckets.retain(|_, bucket| {
+            bucket.fill(burst, refill, now);
+            bucket.tokens < burst
+        });
     }
 
     fn wrote(&mut self, identity: Digest, name: Option<String>, now: Instant) {

@@ -81,9 +81,32 @@ fn repetitions_are_counted_and_new_events_are_limited() {
     check("!a.1 a.1 a.1", "+ + 2x2");
     check("!a.1 !a.1 !a.1 a.1", "+ + + -");
     // the oldest is forgotten first, and written anew
-    check("a.1 b.1 c.1 d.1 1 a.1 1000 e.1 a.1", "+ + + + 1x2 + +");
+    check("a.1 b.1 c.1 d.1 1 a.1 20 e.1 a.1", "+ + + + 1x2 + +");
     // buckets run out: nothing is written rather than without bound
     check("a.1 b.1 c.1 d.1 e.1 10 e.1", "+ + + + - +");
+}
+
+#[test]
+fn what_counts_no_longer_is_forgotten() {
+    let limits = Limits::default();
+    let mut memory = Memory::new(limits.clone());
+    let publish = |memory: &mut Memory, name: &str, now: Instant| {
+        let identity = Identity::of(&event(name, "R", ""));
+        let new = memory.step(&identity, now) == Step::Create;
+        memory.wrote(identity.digest, new.then(|| name.to_owned()), now);
+    };
+    let start = Instant::now();
+    for number in 0..1_000 {
+        publish(&mut memory, &number.to_string(), start);
+    }
+    let sizes = |memory: &Memory| (memory.written.len(), memory.order.len(), memory.buckets.len());
+    assert_eq!(sizes(&memory), (1_000, 1_000, 1_000));
+    // the first is repeated, and stays
+    publish(&mut memory, "0", start + limits.window / 2);
+    publish(&mut memory, "new", start + limits.window);
+    assert_eq!(sizes(&memory), (2, 2, 1));
+    let room = memory.written.capacity() + memory.order.capacity() + memory.buckets.capacity();
+    assert!(room < 50, "{room}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::ObjectRef;
 use crate::kustomization::Kustomizations;
 use crate::kustomization::decide::seen::{Question, Questions};
 use crate::ownership::access_reviews::Review;
+use crate::ownership::graph::OwnershipGraph;
 
 /// Limit for the questions of one run: no worker is held longer.
 const ASKING: Duration = Duration::from_secs(20);
@@ -35,13 +36,21 @@ pub(super) async fn ask(cx: &Kustomizations, questions: Questions, reviewed: &mu
 
 async fn ask_about_objects(cx: &Kustomizations, questions: Vec<Question>, until: Instant) {
     let answers = answers(cx, by_user(questions), until).await;
+    record_answers(&mut cx.kit.ownership(), answers);
+}
+
+type Answer = (Vec<ObjectRef>, Question, Option<bool>);
+
+/// Skips owners that are gone, since nothing forgets their answers, and those that impersonate another user now.
+fn record_answers(graph: &mut OwnershipGraph, answers: Vec<Answer>) {
     let at = Instant::now();
-    let mut graph = cx.kit.ownership();
     for (owners, question, allowed) in answers {
         if let Some(allowed) = allowed {
             let review = Review { allowed, at };
             for owner in owners {
-                graph.reviews.record(owner, question.id.clone(), review);
+                if graph.impersonates(&owner, &question.user) {
+                    graph.reviews.record(owner, question.id.clone(), review);
+                }
             }
         }
     }
@@ -84,11 +93,10 @@ async fn ask_about_containers(cx: &Kustomizations, containers: Vec<Vec<Question>
         let at = Instant::now();
         let mut graph = cx.kit.ownership();
         for (container, question, allowed) in answers {
-            if let Some(allowed) = allowed {
+            let owner = (&question.by).into();
+            if let Some(allowed) = allowed.filter(|_| graph.impersonates(&owner, &question.user)) {
                 let judged = Review { allowed, at };
-                graph
-                    .reviews
-                    .record_within((&question.by).into(), &question.id, judged);
+                graph.reviews.record_within(owner, &question.id, judged);
             }
             // the container stays: for one who may write, or of whom the server does not say
             if allowed != Some(false) {
@@ -138,6 +146,8 @@ mod tests {
     use super::*;
     use crate::Key;
     use crate::kustomization::owner_of;
+    use crate::ownership::declaration::Declaration;
+    use crate::ownership::graph::tests::declaration;
 
     #[test]
     fn owners_with_one_user_share_a_question() {
@@ -160,5 +170,34 @@ mod tests {
             })
             .collect();
         assert_eq!(asked, ["one x for a b", "two x for c", "one y for a"]);
+    }
+
+    #[tokio::test]
+    async fn an_answer_about_a_gone_owner_or_another_user_is_dropped() {
+        let id = ObjectId::new("", "ConfigMap", "team", "db");
+        let owner = |name: &str| ObjectRef::new("Kustomization", "team", name);
+        let mut graph = OwnershipGraph::default();
+        for (name, user) in [("same", "one"), ("other", "two"), ("gone", "one")] {
+            let user = Some(user.to_owned());
+            graph.changed(
+                &owner(name),
+                None,
+                Some(Declaration {
+                    user,
+                    ..declaration()
+                }),
+            );
+        }
+        graph.changed(&owner("gone"), None, None);
+        let question = Question {
+            by: owner_of(&Key::new("team", "same")),
+            user: "one".to_owned(),
+            id: id.clone(),
+            version: "v1".to_owned(),
+        };
+        let owners = ["same", "other", "gone"].map(owner);
+        record_answers(&mut graph, vec![(owners.to_vec(), question, Some(false))]);
+        let allowed = owners.map(|owner| graph.reviews.allow(&owner, &id));
+        assert_eq!(allowed, [false, true, true]);
     }
 }

@@ -102,7 +102,9 @@ pub(super) fn survey(
     }
     count(&cx.kit.tally.prune_checks, 1);
     let survey = Arc::new(Surveyor::new(cx, graph, ks, target).all());
-    if !survey.passing {
+    // nobody would forget a survey for a source without readers
+    let is_reader = |declaration: &Declaration| declaration.source == source;
+    if !survey.passing && graph.declaration(&object_ref(&ks.key)).is_some_and(is_reader) {
         graph
             .announcements
             .keep_survey(source, ks.timeout, artifact, Arc::clone(&survey));

@@ -10,6 +10,7 @@ use super::*;
 use crate::object_ref::tests::{HELM_RELEASE, KUSTOMIZATION};
 use crate::ownership::desired::{BuiltObjects, Watched};
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
+use crate::ownership::survey::Survey;
 
 /// An owner that reads `fleet` and has done nothing yet.
 pub(crate) fn declaration() -> Declaration {
@@ -390,6 +391,27 @@ fn the_first_fetch_of_a_source_wakes_its_readers() {
     // another source of the same name is a new one
     graph.announcements.forget_source(&source);
     assert!(!graph.announcements.is_source_checked(&source));
+}
+
+#[test]
+fn a_survey_ends_with_the_last_reader_of_its_source() {
+    let mut fixture = Fixture::default();
+    for name in ["a", "b"] {
+        let appeared = format!("{name} appeared");
+        fixture.check(name, Some(Reason::Appeared), Some(declaration()), &[&appeared]);
+    }
+    let kept = Arc::new(Survey::default());
+    let second = Duration::from_secs(1);
+    let announcements = &mut fixture.graph.announcements;
+    announcements.keep_survey(source("fleet", "n"), second, None, kept);
+    fixture.check("a", None, None, &["a deleted"]);
+    assert!(!fixture.graph.announcements.is_idle());
+    let of_another = Declaration {
+        source: source("other", "n"),
+        ..declaration()
+    };
+    fixture.check("b", None, Some(of_another), &[]);
+    assert!(fixture.graph.announcements.is_idle());
 }
 
 #[test]
