@@ -178,7 +178,6 @@ impl Announcements {
         self.checked_sources.contains(source)
     }
 
-    /// Forgets the surveys for the readers of a source.
     pub(super) fn forget_surveys_of(&mut self, source: &ObjectRef) {
         self.surveys.remove(source);
     }

@@ -189,7 +189,6 @@ impl OwnershipGraph {
         holders.map(|key| (key, Reason::Dependency)).collect()
     }
 
-    /// Whether an owner exists and impersonates this user.
     pub(crate) fn impersonates(&self, owner: &ObjectRef, user: &str) -> bool {
         self.user(owner) == Some(user)
     }

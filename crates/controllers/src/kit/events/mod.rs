@@ -539,12 +539,10 @@ impl Memory {
         true
     }
 
-    /// New events at once, and the time for one more.
     fn rates(&self) -> (u32, Duration) {
         (self.limits.burst.max(1), self.limits.refill)
     }
 
-    /// Forgets what counts no longer.
     fn sweep(&mut self, now: Instant) {
         let window = self.limits.window;
         self.written.retain(|_, written| !written.is_over(window, now));
