@@ -47,6 +47,8 @@ pub(super) enum Sign {
     Worked(&'static str),
     /// This object is ready or has failed.
     Judged(&'static str, &'static str),
+    /// The condition `Ready` of this object has this text.
+    Said(&'static str, &'static str, &'static str),
 }
 
 /// A rule that an attacker must not break; the error says how it did.
@@ -210,6 +212,7 @@ impl<'s> Ground<'s> {
                         || self.is_judged("HelmRelease", name).await
                 }
                 Sign::Judged(kind, name) => self.is_judged(kind, name).await,
+                Sign::Said(kind, name, text) => self.condition(kind, name).await.contains(text),
             };
             if has {
                 return true;

@@ -273,7 +273,9 @@ fn releases() -> Vec<Attack> {
                             helm.sh/hook: pre-install\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      \
                             containers:\n      - {name: a, image: a}\n";
                 let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", hook)])?;
-                release_all(ground, chart, json!({ "timeout": "24h" })).await
+                let mut threat = release_all(ground, chart, json!({ "timeout": "24h" })).await?;
+                threat.sign = Sign::Said("HelmRelease", "r0", "Running 'install'");
+                Ok(threat)
             })
         }),
     ]
