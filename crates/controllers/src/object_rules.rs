@@ -24,7 +24,7 @@ use equate_apply::id::ObjectId;
 use equate_apply::owner::{Owner, OwnerKind};
 use equate_apply::pointer::Pointer;
 use equate_apply::rules::{OwnerRules, Stamp};
-use equate_kustomize::{Selection, SpecTarget};
+use equate_kustomize::{Limits, Selection, SpecTarget};
 use equate_manifest::object::Object;
 use equate_priority::thread_time;
 use tokio::sync::OnceCell;
@@ -36,6 +36,8 @@ use crate::kit::callbacks::CallbackTime;
 use crate::kit::processors::Processors;
 use crate::kit::queue;
 
+/// Bytes that one build may make: several run at once.
+const BUILT_BYTES_MAX: usize = 96 << 20;
 /// Each event of an object costs them.
 const IGNORE_RULES_MAX: usize = 256;
 const IGNORE_PATHS_MAX: usize = 4096;
@@ -436,6 +438,16 @@ fn ignores_of(at: usize, rule: &IgnoreRule) -> Result<Ignores, Problem> {
         .transpose()
         .map_err(|error| wrong(format!(".target: failed to create ignore rule selector: {error}")))?;
     Ok(Ignores { paths: paths?, of })
+}
+
+/// The limits of a kustomize build: of a Kustomization, or of one post-renderer.
+pub(crate) fn build_limits() -> Limits {
+    Limits {
+        // many builds run at once
+        threads_max: 1,
+        made_bytes_max: BUILT_BYTES_MAX,
+        ..Limits::default()
+    }
 }
 
 /// A selector of the spec, as kustomize has it.

@@ -13,12 +13,13 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::captures::{self, Wanted};
-use super::compose::compose;
+use super::compose::{Ground, compose};
 use super::decide::Observed;
 use super::declared::Declared;
 use super::observe::{fetching, origin};
-use super::{ABOUT, ArtifactGenerators, GENERATOR, KIND, MANAGER};
+use super::{ABOUT, ArtifactGenerators, GENERATOR, KIND, MANAGER, Run};
 use crate::kit::controller::Failure;
+use crate::kit::processors::{JobError, Turns};
 use crate::kit::read::chain;
 use crate::sources::{SourceArtifact, draft, store};
 
@@ -51,6 +52,7 @@ fn reconcile(message: String) -> Failure {
 /// made stay.
 pub(super) async fn publish(
     cx: &ArtifactGenerators,
+    run: &Run<'_>,
     declared: &Declared,
     observed: Observed,
 ) -> Result<Published, Failure> {
@@ -65,7 +67,7 @@ pub(super) async fn publish(
     // one by one, as upstream: each composed tree has an open file with all its content
     for wanted in expanded(cx, declared, &trees).await? {
         let name = wanted.artifact.name.clone();
-        let tree = composed(cx, declared, &wanted, &trees).await?;
+        let tree = composed(cx, run, declared, &wanted, &trees).await?;
         let is_own = live.contains_key(&name);
         let stored = external(cx, declared, &wanted, tree, &sources, is_own).await;
         let stored = stored.map_err(|why| reconcile(format!("{name} reconcile failed: {why}")))?;
@@ -143,17 +145,31 @@ async fn expanded(
 
 async fn composed(
     cx: &ArtifactGenerators,
+    run: &Run<'_>,
     declared: &Declared,
     wanted: &Wanted,
     trees: &Trees,
 ) -> Result<Tree, Failure> {
     let (artifact, trees, storage) = (wanted.artifact.clone(), Arc::clone(trees), cx.kit.storage.clone());
-    let composing = cx.kit.processors.run(&declared.key.namespace, move || {
-        let scratch = || storage.scratch().map_err(|error| chain(&error));
-        compose(&artifact, &trees, &scratch)
-    });
-    let composed = composing.done().await.map_err(|_| internal())?;
-    composed.map_err(|why| build(format!("{} build failed: {why}", wanted.artifact.name)))
+    let work = move |turns: &Turns| {
+        let ground = Ground {
+            scratch: &|| storage.scratch().map_err(|error| chain(&error)),
+            go_on: &|| turns.go_on(0),
+        };
+        compose(&artifact, &trees, ground)
+    };
+    let (limit, throttled) = (cx.kit.settings.timeout_max, || run.throttled());
+    let processors = &cx.kit.processors;
+    let composed = processors.by_turns(&declared.key.namespace, limit, &throttled, work);
+    let failed = |why: String| build(format!("{} build failed: {why}", wanted.artifact.name));
+    match composed.await {
+        Ok(composed) => composed.map_err(failed),
+        Err(JobError::Late(limit)) => {
+            let limit: equate_api::meta::Duration = limit.into();
+            Err(failed(format!("it takes longer than {limit} (--timeout-max)")))
+        }
+        Err(_) => Err(internal()),
+    }
 }
 
 /// Writes one ExternalArtifact. Its archive belongs to its uid, so the object comes first.

@@ -10,6 +10,9 @@ use equate_source::{Entry, Tree};
 /// Artifacts of one generator, over all directories.
 const ARTIFACTS_MAX: usize = 1000;
 
+/// Bytes of their texts: each has a copy of all operations.
+const ARTIFACTS_BYTES_MAX: usize = 16 << 20;
+
 /// An artifact to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wanted {
@@ -56,7 +59,7 @@ pub(super) fn wanted(
     let mut found = Vec::new();
     directories(tree, "", &segments, &Captures::new(), &mut found);
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let (mut all, mut seen) = (Vec::new(), HashMap::new());
+    let (mut all, mut seen, mut bytes) = (Vec::new(), HashMap::new(), 0usize);
     for (directory, captures) in found {
         let labels: Captures = captures
             .iter()
@@ -76,6 +79,12 @@ pub(super) fn wanted(
                     "failed to render artifact {name} for match {directory}: {why}"
                 ))
             })?;
+            bytes = bytes.saturating_add(length(&rendered));
+            if bytes > ARTIFACTS_BYTES_MAX {
+                return Err(told(format!(
+                    "its artifacts have more than {ARTIFACTS_BYTES_MAX} bytes of names and operations"
+                )));
+            }
             let name = rendered.name.clone();
             if !is_name(&name) {
                 return Err(told(format!(
@@ -97,6 +106,15 @@ pub(super) fn wanted(
         }
     }
     Ok(all)
+}
+
+/// The bytes of its texts and structures, about.
+fn length(artifact: &OutputArtifact) -> usize {
+    let operation = |copy: &CopyOperation| {
+        let excluded = copy.exclude.iter().map(|text| text.len() + size_of::<String>());
+        copy.from.len() + copy.to.len() + size_of::<CopyOperation>() + excluded.sum::<usize>()
+    };
+    artifact.name.len() + artifact.copy.iter().map(operation).sum::<usize>()
 }
 
 /// A part of a segment.

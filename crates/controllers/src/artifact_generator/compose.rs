@@ -20,21 +20,40 @@ const ARCHIVES: [&str; 2] = [".tar.gz", ".tgz"];
 /// Archives that one artifact unpacks: the content of each is an open file until the artifact is composed.
 const UNPACKED_MAX: usize = 256;
 
-/// An unnamed file for the content of an archive.
-pub(super) type Scratch<'a> = dyn Fn() -> Result<File, String> + 'a;
+/// Merged files of one artifact stay in memory until it is composed.
+const MERGED_BYTES_MAX: usize = 64 << 20;
+
+/// What composing needs of its surroundings.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    /// An unnamed file for the content of an archive.
+    pub(super) scratch: &'a dyn Fn() -> Result<File, String>,
+    /// Lets other work go first. Tells whether to go on.
+    pub(super) go_on: &'a dyn Fn() -> bool,
+}
+
+impl Ground<'_> {
+    fn pause(&self) -> Result<(), String> {
+        match (self.go_on)() {
+            true => Ok(()),
+            false => Err("it was stopped".to_owned()),
+        }
+    }
+}
 
 /// Composes one artifact. Blocks.
 pub(super) fn compose(
     artifact: &OutputArtifact,
     sources: &BTreeMap<String, Tree>,
-    scratch: &Scratch<'_>,
+    ground: Ground<'_>,
 ) -> Result<Tree, String> {
     let mut staged = Staged {
         files: BTreeMap::new(),
-        scratch,
+        ground,
         limits: Limits::default(),
         unpacked: 0,
         unpacked_bytes: 0,
+        merged_bytes: 0,
     };
     for operation in &artifact.copy {
         staged.apply(operation, sources).map_err(|why| {
@@ -54,12 +73,14 @@ enum Content {
 
 struct Staged<'a> {
     files: BTreeMap<String, (Content, bool)>,
-    scratch: &'a Scratch<'a>,
+    ground: Ground<'a>,
     limits: Limits,
     /// Archives so far.
     unpacked: usize,
     /// Their content, also of files that were replaced: unpacking is work.
     unpacked_bytes: u64,
+    /// Of merged files, also of those that were replaced.
+    merged_bytes: usize,
 }
 
 /// An operation, parsed.
@@ -72,6 +93,7 @@ struct Copying<'a> {
 
 impl Staged<'_> {
     fn apply(&mut self, operation: &CopyOperation, sources: &BTreeMap<String, Tree>) -> Result<(), String> {
+        self.ground.pause()?;
         let from = operation
             .from
             .strip_prefix('@')
@@ -136,13 +158,22 @@ impl Staged<'_> {
         let mut matches = Vec::new();
         let depth = text.split('/').count();
         let depth_max = if extracts { usize::MAX } else { depth };
-        find(copying.tree, "", depth_max, &pattern, &mut matches);
+        let mut search = Search {
+            tree: copying.tree,
+            pattern: &pattern,
+            ground: self.ground,
+            found: &mut matches,
+        };
+        search.below("", depth_max)?;
         if matches.is_empty() {
             return Err(format!("no files match pattern '{text}' in source '{alias}'"));
         }
         let base: Vec<&str> = text.split('/').take_while(|part| !is_pattern(part)).collect();
         let base = base.join("/");
-        matches.retain(|(path, _)| !copying.excluded.has(path, &base));
+        matches.retain(|(path, _)| {
+            (self.ground.go_on)();
+            !copying.excluded.has(path, &base)
+        });
         if matches.is_empty() {
             return Err(format!(
                 "all files matching pattern '{text}' in source '{alias}' were excluded"
@@ -174,6 +205,7 @@ impl Staged<'_> {
     /// A directory with all below it. Its files are never merged, as upstream.
     fn directory(&mut self, copying: &Copying<'_>, path: &str, to: &str, base: &str) -> Result<(), String> {
         for (name, entry) in copying.tree.list(path).unwrap_or_default() {
+            self.ground.pause()?;
             let (path, to) = (join(path, &name)?, join(to, &name)?);
             if copying.excluded.has(&path, base) {
                 continue;
@@ -203,6 +235,11 @@ impl Staged<'_> {
             mapping(&content.read()?).map_err(failed)?,
         );
         let merged = yaml::to_string(&Value::Object(merge(under, over)));
+        self.merged_bytes = self.merged_bytes.saturating_add(merged.len());
+        if self.merged_bytes > MERGED_BYTES_MAX {
+            let why = format!("all merged files together have more than {MERGED_BYTES_MAX} bytes");
+            return Err(failed(why));
+        }
         self.put(to.to_owned(), Content::Merged(merged.into()), false)
     }
 
@@ -215,7 +252,7 @@ impl Staged<'_> {
             return Err(failed(why));
         }
         let bytes = copying.tree.read(path).map_err(|error| failed(chain(&error)))?;
-        let pack = (self.scratch)().map_err(failed)?;
+        let pack = (self.ground.scratch)().map_err(failed)?;
         let written = pack.try_clone().map_err(|error| failed(chain(&error)))?;
         // a pattern that matches nothing replaces the defaults: nothing is left out here
         let everything = Ignore::new(Some("!*"));
@@ -259,8 +296,9 @@ impl Staged<'_> {
 
     fn finish(self) -> Result<Tree, String> {
         let rules = KeyRules::of_trees();
-        let mut gathering = Gathering::new((self.scratch)()?, &self.limits);
+        let mut gathering = Gathering::new((self.ground.scratch)()?, &self.limits);
         for (path, (content, executable)) in self.files {
+            self.ground.pause()?;
             if !rules.excludes(&path) {
                 let added = gathering.add(&path, &content.read()?, executable);
                 added.map_err(|error| chain(&error))?;
@@ -279,22 +317,33 @@ impl Content {
     }
 }
 
-/// The matching files and directories. What is below a match is not a match of the same depth.
-fn find(tree: &Tree, at: &str, depth: usize, pattern: &Pattern, found: &mut Vec<(String, Entry)>) {
-    if depth == 0 {
-        return;
-    }
-    for (name, entry) in tree.list(at).unwrap_or_default() {
-        let path = match at {
-            "" => name,
-            at => format!("{at}/{name}"),
-        };
-        if pattern.matches(&path) {
-            found.push((path.clone(), entry));
+/// A search for files and directories. What is below a match is not a match of the same depth.
+struct Search<'a> {
+    tree: &'a Tree,
+    pattern: &'a Pattern,
+    ground: Ground<'a>,
+    found: &'a mut Vec<(String, Entry)>,
+}
+
+impl Search<'_> {
+    fn below(&mut self, at: &str, depth: usize) -> Result<(), String> {
+        if depth == 0 {
+            return Ok(());
         }
-        if matches!(entry, Entry::Directory { .. }) {
-            find(tree, &path, depth.saturating_sub(1), pattern, found);
+        for (name, entry) in self.tree.list(at).unwrap_or_default() {
+            self.ground.pause()?;
+            let path = match at {
+                "" => name,
+                at => format!("{at}/{name}"),
+            };
+            if self.pattern.matches(&path) {
+                self.found.push((path.clone(), entry));
+            }
+            if matches!(entry, Entry::Directory { .. }) {
+                self.below(&path, depth.saturating_sub(1))?;
+            }
         }
+        Ok(())
     }
 }
 
@@ -403,11 +452,47 @@ mod tests {
             ..OutputArtifact::default()
         };
         let sources = BTreeMap::from([("git".to_owned(), git)]);
-        let scratch = || Ok(tempfile::tempfile().unwrap());
-        let tree = compose(&artifact, &sources, &scratch)?;
+        let ground = Ground {
+            scratch: &|| Ok(tempfile::tempfile().unwrap()),
+            go_on: &|| true,
+        };
+        let tree = compose(&artifact, &sources, ground)?;
         let mut found = Vec::new();
         files(&tree, "", &mut found);
         Ok(found)
+    }
+
+    #[test]
+    fn composing_can_be_stopped_at_each_file() {
+        let git = tree(&[("a/1", b""), ("a/2", b""), ("a/3", b"")]);
+        let sources = BTreeMap::from([("git".to_owned(), git)]);
+        let composed = |from: &str, pauses: usize| {
+            let left = std::cell::Cell::new(pauses);
+            let ground = Ground {
+                scratch: &|| Ok(tempfile::tempfile().unwrap()),
+                go_on: &|| {
+                    left.set(left.get().saturating_sub(1));
+                    left.get() > 0
+                },
+            };
+            let artifact = OutputArtifact {
+                copy: vec![CopyOperation {
+                    from: from.to_owned(),
+                    to: "@artifact/".to_owned(),
+                    ..CopyOperation::default()
+                }],
+                ..OutputArtifact::default()
+            };
+            compose(&artifact, &sources, ground).map(drop)
+        };
+        for from in ["@git/a", "@git/a/*"] {
+            // the operation, and each file when it is found and when it is written
+            for pauses in 1..=7 {
+                let error = composed(from, pauses).unwrap_err();
+                assert!(error.contains("it was stopped"), "{from}, {pauses}: {error}");
+            }
+            composed(from, 100).unwrap();
+        }
     }
 
     #[test]

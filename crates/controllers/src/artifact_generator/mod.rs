@@ -138,7 +138,7 @@ impl Controller for ArtifactGenerators {
                 let Seen::Observed(observed) = seen else {
                     return Ok(Acted::Again);
                 };
-                let made = Box::pin(act::publish(self, declared, *observed)).await;
+                let made = Box::pin(act::publish(self, run, declared, *observed)).await;
                 Acted::Done(made.map_or_else(Done::Failed, Done::Published))
             }
         })

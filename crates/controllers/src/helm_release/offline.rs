@@ -115,6 +115,7 @@ impl Offline<'_> {
             is_upgrade: action == Action::Upgrade,
             skips_schema: declared.skips_schema(action),
             timeout: declared.timeout_of(action),
+            throttled: &|| (),
         };
         let rendered = rendering.run(&chart, &self.values.values).await?;
         let definitions = match declared.crds(action) {

@@ -5,7 +5,6 @@
 //! is rendered again with all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,16 +21,16 @@ use equate_helm::order::Order;
 use equate_helm::release::RecordedChart;
 use equate_helm::render::{Request, render};
 use equate_helm::{Chart, Values, listing};
-use equate_kustomize as kustomize;
+use equate_kustomize::{self as kustomize, Loaders, Stop};
 use equate_manifest::object::Object;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 
 use super::declared::Declared;
 use super::objects::{self, document};
-use crate::kit::processors::Processors;
+use crate::kit::processors::{Processors, Turns};
 use crate::kit::read::chain;
-use crate::object_rules::spec_target;
+use crate::object_rules::{build_limits, spec_target};
 
 /// The most renders of one release: each may ask for objects that the answers name.
 const ROUNDS_MAX: usize = 8;
@@ -56,7 +55,7 @@ pub(crate) struct Rendered {
 }
 
 /// A release to render.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Rendering<'a> {
     pub(crate) cluster: TemplateCluster<'a>,
     pub(crate) processors: &'a Processors,
@@ -66,6 +65,8 @@ pub(crate) struct Rendering<'a> {
     pub(crate) is_upgrade: bool,
     pub(crate) skips_schema: bool,
     pub(crate) timeout: Duration,
+    /// Called if the render waits long for the work of others.
+    pub(crate) throttled: &'a (dyn Fn() + Sync),
 }
 
 /// The cluster that templates see.
@@ -110,8 +111,6 @@ impl Rendering<'_> {
         answers: &Arc<Answers>,
         asked: &Arc<Mutex<BTreeSet<Question>>>,
     ) -> Result<Rendered, String> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let _stops = Stops(Arc::clone(&stop));
         let release = engine::Release {
             name: self.declared.name.clone(),
             namespace: self.declared.namespace.clone(),
@@ -123,8 +122,8 @@ impl Rendering<'_> {
         let (capabilities, answers, asked) =
             (Arc::clone(capabilities), Arc::clone(answers), Arc::clone(asked));
         let programs = self.programs.clone();
-        let job = move || {
-            let world = ClusterWorld::new(answers, asked)?;
+        let work = move |turns: &Turns| {
+            let world = ClusterWorld::new(Arc::clone(&answers), Arc::clone(&asked))?;
             let request = Request {
                 chart: &chart,
                 values: &values,
@@ -134,12 +133,14 @@ impl Rendering<'_> {
                 subchart_notes: false,
             };
             let bounds = Bounds {
-                stop: Some(stop),
+                stop: Some(turns.over()),
                 ..Bounds::default()
             };
             let rendered =
                 render(request, &programs, Box::new(world), bounds).map_err(|error| error.to_string())?;
-            let sorted = post_render(rendered.sorted, &declared)?;
+            let turns = turns.clone();
+            let stop = Stop::pausing(move |held| turns.go_on(held));
+            let sorted = post_render(rendered.sorted, &declared, &stop)?;
             Ok(Rendered {
                 manifest: listing::manifest(&[], &sorted.manifests).into(),
                 hooks: sorted.hooks,
@@ -147,8 +148,11 @@ impl Rendering<'_> {
                 chart: RecordedChart::of(&rendered.chart).map_err(|error| error.to_string())?,
             })
         };
-        let job = self.processors.run(&self.declared.key.namespace, job);
-        let done = job.within(self.timeout, || ()).await;
+        let namespace = &self.declared.key.namespace;
+        let done = self
+            .processors
+            .by_turns(namespace, self.timeout, self.throttled, work)
+            .await;
         done.map_err(|error| format!("cannot render the chart: {error}"))?
     }
 }
@@ -208,15 +212,6 @@ async fn answered(
     Ok(answers)
 }
 
-/// Stops a render when its run is cancelled.
-struct Stops(Arc<AtomicBool>);
-
-impl Drop for Stops {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// The random numbers and the clock of this machine, and known answers of a cluster.
 struct ClusterWorld {
     random: SystemRandom,
@@ -274,7 +269,7 @@ impl World for ClusterWorld {
 
 /// Runs the post-renderers over the objects that the strategy selects, adds the common metadata and the
 /// owner's labels, and sorts again.
-fn post_render(sorted: Sorted, declared: &Declared) -> Result<Sorted, String> {
+fn post_render(sorted: Sorted, declared: &Declared, stop: &Stop) -> Result<Sorted, String> {
     let Sorted {
         hooks,
         manifests,
@@ -291,13 +286,13 @@ fn post_render(sorted: Sorted, declared: &Declared) -> Result<Sorted, String> {
     match strategy {
         PostRenderStrategy::Combined => {
             let all = read(of_hooks().chain(of_manifests()))?;
-            add(&mut files, rendered(all, declared, "")?);
+            add(&mut files, rendered(all, declared, "", stop)?);
         }
         PostRenderStrategy::Separate => {
-            add(&mut files, rendered(read(of_hooks())?, declared, "hooks")?);
+            add(&mut files, rendered(read(of_hooks())?, declared, "hooks", stop)?);
             add(
                 &mut files,
-                rendered(read(of_manifests())?, declared, "manifests")?,
+                rendered(read(of_manifests())?, declared, "manifests", stop)?,
             );
         }
         PostRenderStrategy::NoHooks => {
@@ -305,7 +300,7 @@ fn post_render(sorted: Sorted, declared: &Declared) -> Result<Sorted, String> {
             add(&mut files, plain.collect());
             add(
                 &mut files,
-                rendered(read(of_manifests())?, declared, "manifests")?,
+                rendered(read(of_manifests())?, declared, "manifests", stop)?,
             );
         }
     }
@@ -338,11 +333,12 @@ fn rendered(
     objects: Vec<(String, Object)>,
     declared: &Declared,
     group: &str,
+    stop: &Stop,
 ) -> Result<Vec<(String, String)>, String> {
     let mut objects = objects;
     for renderer in &declared.spec.post_renderers {
         if let Some(kustomize) = &renderer.kustomize {
-            objects = kustomized(objects, kustomize, group)
+            objects = kustomized(objects, kustomize, group, stop)
                 .map_err(|error| format!("error while running post render on files: {error}"))?;
         }
     }
@@ -378,6 +374,7 @@ fn kustomized(
     objects: Vec<(String, Object)>,
     renderer: &KustomizeRenderer,
     group: &str,
+    stop: &Stop,
 ) -> Result<Vec<(String, Object)>, String> {
     if objects.is_empty() {
         return Ok(objects);
@@ -408,10 +405,7 @@ fn kustomized(
                 digest: text(&image.digest),
             })
             .collect(),
-        limits: kustomize::Limits {
-            threads_max: 1,
-            ..kustomize::Limits::default()
-        },
+        limits: build_limits(),
         ..kustomize::Spec::default()
     };
     let tree = Output {
@@ -423,7 +417,11 @@ fn kustomized(
             (OUTPUT, Bytes::from(output)),
         ],
     };
-    let built = kustomize::build(&tree, &spec).map_err(|error| chain(&error))?;
+    let loaders = Loaders {
+        stop: Some(stop),
+        ..Loaders::default()
+    };
+    let built = kustomize::build_with(&tree, &spec, loaders).map_err(|error| chain(&error))?;
     let mut found = Vec::new();
     for (at, resource) in built.objects.into_iter().enumerate() {
         let mut object = resource.object;
@@ -524,7 +522,7 @@ mod tests {
                     "patch": "- {op: add, path: /metadata/labels, value: {patched: \"yes\"}}",
                 }] } }],
             }));
-            let sorted = post_render(sorted(), &declared).unwrap();
+            let sorted = post_render(sorted(), &declared, &Stop::default()).unwrap();
             let [manifest] = &sorted.manifests[..] else {
                 panic!("{sorted:?}")
             };
@@ -555,10 +553,18 @@ mod tests {
         let declared = declared(json!({
             "postRenderers": [{ "kustomize": { "patches": [{ "patch": "- {op: remove, path: /nothing}" }] } }],
         }));
-        let error = post_render(sorted(), &declared).unwrap_err();
+        let error = post_render(sorted(), &declared, &Stop::default()).unwrap_err();
         assert!(
             error.starts_with("error while running post render on files: "),
             "{error}"
         );
+    }
+    #[test]
+    fn stopped_post_renderers_end() {
+        let patch = json!({ "target": { "name": "map" }, "patch": "- {op: add, path: /data/b, value: c}" });
+        let declared =
+            declared(json!({ "postRenderers": [{ "kustomize": { "patches": vec![patch; 5_000] } }] }));
+        let error = post_render(sorted(), &declared, &Stop::pausing(|_| false)).unwrap_err();
+        assert!(error.contains("stopped"), "{error}");
     }
 }

@@ -15,14 +15,11 @@ use equate_apply::plan::Budget;
 use equate_kustomize as kustomize;
 
 use crate::kit::inputs::InputRef;
-use crate::object_rules::spec_target;
+use crate::object_rules::{build_limits, spec_target};
 use crate::policy::Policy;
 use crate::targets::kube_config_source::KubeConfigSource;
 use crate::targets::target::account;
 use crate::{Key, ObjectRef};
-
-/// Bytes that one build may make: several run at once.
-const MADE_BYTES_MAX: usize = 96 << 20;
 
 /// The settings of a Kustomization.
 #[derive(Debug, Clone, PartialEq)]
@@ -251,11 +248,6 @@ fn build_spec(object: &Kustomization, key: &Key) -> kustomize::Spec {
             strict: true,
         }),
         owner: key.to_string(),
-        limits: kustomize::Limits {
-            // many builds run at once
-            threads_max: 1,
-            made_bytes_max: MADE_BYTES_MAX,
-            ..kustomize::Limits::default()
-        },
+        limits: build_limits(),
     }
 }

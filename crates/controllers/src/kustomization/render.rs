@@ -24,7 +24,7 @@ use super::inputs::tree::Content;
 use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
 use super::reasons::Failure;
 use crate::OwnLoop;
-use crate::kit::processors::{JobError, Processors};
+use crate::kit::processors::{JobError, Processors, Turns};
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::kustomization::declaration::applier;
@@ -62,15 +62,6 @@ pub(super) struct Rendering<'a> {
     pub(super) rules: &'a Arc<ObjectRules>,
 }
 
-/// Stops a build when its time is over or its run is cancelled.
-struct Stops(Stop);
-
-impl Drop for Stops {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
 /// Builds when a processor is free. Waiting for one does not count as time of the build. A build that is
 /// displaced begins again.
 async fn build_within<T: Send + 'static>(
@@ -80,21 +71,17 @@ async fn build_within<T: Send + 'static>(
     throttled: &(dyn Fn() + Sync),
     build: impl Fn(&Stop) -> T + Clone + Send + 'static,
 ) -> Result<T, Failure> {
-    let mut pause = processors.pause();
-    loop {
-        let own = pause.clone();
-        let stop = Stop::pausing(move |held| own.holding(held));
-        let _stops = Stops(stop.clone());
-        let build = build.clone();
-        let job = processors.run_pausing(namespace, pause, move || build(&stop));
-        match job.within(limit.time, throttled).await {
-            Ok(built) => return Ok(built),
-            // a solo job is not displaced
-            Err(JobError::Displaced) => pause = processors.pause_of_displaced(),
-            Err(JobError::Late(_)) => return Err(Failure::BuildTimeout(limit)),
-            Err(error) => return Err(broken(&error)),
-        }
-    }
+    let by_turns = move |turns: &Turns| {
+        let turns = turns.clone();
+        build(&Stop::pausing(move |held| turns.go_on(held)))
+    };
+    let built = processors
+        .by_turns(namespace, limit.time, throttled, by_turns)
+        .await;
+    built.map_err(|error| match error {
+        JobError::Late(_) => Failure::BuildTimeout(limit),
+        error => broken(&error),
+    })
 }
 
 fn broken(error: &JobError) -> Failure {

@@ -31,8 +31,9 @@ pub(super) const ACCOUNT: &str = "reconciler";
 pub(super) const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 pub(super) const SOURCE: &str = "source.toolkit.fluxcd.io";
 /// The kinds that attackers make, with group and version; those that depend on others first.
-pub(super) const KINDS: [(&str, &str, &str); 8] = [
+pub(super) const KINDS: [(&str, &str, &str); 9] = [
     (KUSTOMIZE, "v1", "Kustomization"),
+    ("source.extensions.fluxcd.io", "v1beta1", "ArtifactGenerator"),
     ("helm.toolkit.fluxcd.io", "v2", "HelmRelease"),
     (SOURCE, "v1", "HelmChart"),
     (SOURCE, "v1", "HelmRepository"),

@@ -205,7 +205,7 @@ async fn install(
     records
         .install(declared.install.replace)
         .map_err(|refusal| format!("release name check failed: {refusal}"))?;
-    let rendered = render(cx, declared, access, (&chart, &config), Action::Install, 1).await?;
+    let rendered = render(cx, run, declared, access, (&chart, &config), Action::Install, 1).await?;
     let targets = targets(cx, declared, access, &rendered.manifest).await?;
     cluster::check_ownership(access, declared, Action::Install, (&targets, &[]))
         .await
@@ -303,7 +303,16 @@ async fn upgrade(
         return Ok(Prepared::Waits(wait));
     }
     let revision = records.next_version();
-    let rendered = render(cx, declared, access, (&chart, &config), Action::Upgrade, revision).await?;
+    let rendered = render(
+        cx,
+        run,
+        declared,
+        access,
+        (&chart, &config),
+        Action::Upgrade,
+        revision,
+    )
+    .await?;
     let targets = targets(cx, declared, access, &rendered.manifest).await?;
     let before = cluster::targets(cx, access, &base.manifest, declared)
         .await
@@ -580,6 +589,7 @@ async fn supersede(storage: &Storage<'_>, version: u64) -> Result<(), String> {
 
 async fn render(
     cx: &HelmReleases,
+    run: &Run<'_>,
     declared: &Declared,
     access: &Access,
     (chart, config): (&Arc<Chart>, &Arc<Values>),
@@ -595,6 +605,7 @@ async fn render(
         is_upgrade: action == Action::Upgrade,
         skips_schema: declared.skips_schema(action),
         timeout: declared.timeout_of(action).min(cx.kit.settings.timeout_max),
+        throttled: &|| run.throttled(),
     };
     rendering.run(chart, config).await
 }

@@ -30,7 +30,7 @@ use super::tenants::Tenants;
 const SLICE: Duration = Duration::from_millis(5);
 const OVERDUE: Duration = Duration::from_secs(1);
 /// The most memory of all jobs but one. It is less where the memory of the process is limited.
-const HELD_MAX: usize = 192 << 20;
+const HELD_MAX: usize = 128 << 20;
 const MEMORY_SHARE: usize = 8;
 /// Between two looks at the time that a quick job has used.
 const QUICK_LEAST: Duration = Duration::from_millis(1);
@@ -224,6 +224,34 @@ pub(crate) struct Pause {
     begins: Begins,
 }
 
+/// The turns of work that can be stopped.
+#[derive(Clone)]
+pub(crate) struct Turns {
+    pause: Pause,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Turns {
+    /// Lets others go first, for work that holds this many bytes. Tells whether the work goes on.
+    pub(crate) fn go_on(&self, held: usize) -> bool {
+        self.pause.holding(held) && !self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Is true once nobody waits for the work.
+    pub(crate) fn over(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_over)
+    }
+}
+
+/// Tells the work on drop.
+struct Over(Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Pause {
     /// Lets others go first. Called on the job's thread.
     pub(crate) fn here(&self) {
@@ -390,6 +418,32 @@ impl Processors {
         done.await.unwrap_or(Err(JobError::NoThread))
     }
 
+    /// Runs work that asks [`Turns::go_on`] again and again, up to this long on a processor. Work that is
+    /// displaced begins again. If nobody waits for it any more, it ends at its next question.
+    pub(crate) async fn by_turns<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        limit: Duration,
+        throttled: &(dyn Fn() + Sync),
+        work: impl Fn(&Turns) -> T + Clone + Send + 'static,
+    ) -> Result<T, JobError> {
+        let mut pause = self.pause();
+        loop {
+            let turns = Turns {
+                pause: pause.clone(),
+                is_over: Arc::default(),
+            };
+            let _over = Over(Arc::clone(&turns.is_over));
+            let work = work.clone();
+            let job = self.run_pausing(namespace, pause, move || work(&turns));
+            match job.within(limit, throttled).await {
+                // a solo job is not displaced
+                Err(JobError::Displaced) => pause = self.pause_of_displaced(),
+                done => return done,
+            }
+        }
+    }
+
     pub(crate) fn run_pausing<T: Send + 'static>(
         &self,
         namespace: &str,
@@ -464,7 +518,7 @@ fn first_nice(core: &Schedule, job: JobId) -> i32 {
 }
 
 /// The jobs whose turn it is; new ones with their work and its `nice` value.
-type Turns = Vec<(JobId, Option<(Work, i32)>, Arc<Gate>)>;
+type Called = Vec<(JobId, Option<(Work, i32)>, Arc<Gate>)>;
 
 impl Shared {
     /// Never half done: the core's calls are total.
@@ -474,7 +528,7 @@ impl Shared {
         state
     }
 
-    fn turns(&self, state: &mut State) -> Turns {
+    fn turns(&self, state: &mut State) -> Called {
         let turns = state.core.turns().into_iter();
         turns
             .filter_map(|job| {
@@ -486,7 +540,7 @@ impl Shared {
     }
 
     /// Called without the lock.
-    fn go_on(&self, mut turns: Turns) {
+    fn go_on(&self, mut turns: Called) {
         while !turns.is_empty() {
             let mut without_thread = Vec::new();
             for (job, work, gate) in turns {

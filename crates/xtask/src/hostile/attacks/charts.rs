@@ -1,6 +1,7 @@
 //! Chart repositories, registries, buckets, charts and releases.
 
 use std::fmt::Write as _;
+use std::io;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -239,13 +240,58 @@ fn releases() -> Vec<Attack> {
         }),
         attack("releases: many objects", |ground| {
             Box::pin(async move {
-                let template = format!(
-                    "{{{{ range until {} }}}}\n---\napiVersion: v1\nkind: ConfigMap\n\
-                     metadata:\n  name: a-{{{{ . }}}}\n{{{{ end }}}}",
-                    ground.pick(2000, 5000)
-                );
+                let template = many_maps(ground.pick(2000, 5000));
                 let chart = archive::of(&[("demo/Chart.yaml", CHART), ("demo/templates/a.yaml", &template)])?;
                 release_all(ground, chart, json!({})).await
+            })
+        }),
+        attack("releases: 200 post-renderers of many objects", |ground| {
+            Box::pin(async move {
+                let chart = archive::of(&[
+                    ("demo/Chart.yaml", CHART),
+                    ("demo/templates/a.yaml", &many_maps(5000)),
+                ])?;
+                let patch = json!({
+                    "target": { "kind": "ConfigMap", "name": ".*7.*" },
+                    "patch": "- {op: add, path: /data, value: {b: c}}",
+                });
+                let renderer = json!({ "kustomize": { "patches": vec![patch; 20] } });
+                release_all(ground, chart, json!({ "postRenderers": vec![renderer; 200] })).await
+            })
+        }),
+        attack("generators: many searches of many files", |ground| {
+            Box::pin(async move {
+                let mut files = vec![("demo/Chart.yaml".to_owned(), CHART)];
+                files.extend((0..5000).map(|number| (format!("demo/files/{number}/a"), "")));
+                let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (&**path, *text)).collect();
+                let server = packages(archive::of(&files)?).await?;
+                repository(ground, &server).await?;
+                ground
+                    .create(json!({
+                        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+                        "metadata": { "name": "demo" },
+                        "spec": {
+                            "chart": "demo", "interval": "1m",
+                            "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+                        },
+                    }))
+                    .await?;
+                // no file is an archive: the searches are the work
+                let copy = json!({ "from": "@charts/**/a*", "to": "@artifact/", "strategy": "Extract" });
+                for number in 0..ground.pick(4, 8) {
+                    let artifact = json!({ "name": format!("a{number}"), "copy": vec![copy.clone(); 5000] });
+                    ground
+                        .create(json!({
+                            "apiVersion": "source.extensions.fluxcd.io/v1beta1", "kind": "ArtifactGenerator",
+                            "metadata": { "name": format!("g{number}") },
+                            "spec": {
+                                "sources": [{ "alias": "charts", "kind": "HelmChart", "name": "demo" }],
+                                "artifacts": [artifact],
+                            },
+                        }))
+                        .await?;
+                }
+                Ok(Threat::new(Sign::Worked("none")).holding(server))
             })
         }),
         attack("releases: 60 dependencies of each object", |ground| {
@@ -324,9 +370,17 @@ async fn repository(ground: &Ground<'_>, server: &Server) -> Outcome {
         .await
 }
 
-/// HelmReleases of this package, with more fields of their specs.
-async fn release_all(ground: &Ground<'_>, package: Vec<u8>, more: Value) -> Outcome<Threat> {
-    let server = Server::start(move |mut connection| {
+/// A template of this many ConfigMaps.
+fn many_maps(count: usize) -> String {
+    format!(
+        "{{{{ range until {count} }}}}\n---\napiVersion: v1\nkind: ConfigMap\n\
+         metadata:\n  name: a-{{{{ . }}}}\n{{{{ end }}}}"
+    )
+}
+
+/// A repository of this package.
+async fn packages(package: Vec<u8>) -> io::Result<Server> {
+    Server::start(move |mut connection| {
         let package = package.clone();
         async move {
             while let Some(head) = connection.head().await? {
@@ -339,8 +393,13 @@ async fn release_all(ground: &Ground<'_>, package: Vec<u8>, more: Value) -> Outc
             }
             Ok(())
         }
-    });
-    let server = server.await?;
+    })
+    .await
+}
+
+/// HelmReleases of this package, with more fields of their specs.
+async fn release_all(ground: &Ground<'_>, package: Vec<u8>, more: Value) -> Outcome<Threat> {
+    let server = packages(package).await?;
     repository(ground, &server).await?;
     for number in 0..ground.pick(8, 20) {
         let chart = json!({ "spec": {
@@ -410,7 +469,7 @@ fn refused(threat: Threat) -> Threat {
     Threat { sign, ..threat }.rule(Rule::NeverReady("OCIRepository", "r0"))
 }
 
-async fn answer(connection: &mut Connection, answer: Answer, page: usize) -> std::io::Result<()> {
+async fn answer(connection: &mut Connection, answer: Answer, page: usize) -> io::Result<()> {
     match answer {
         Answer::Body(kind, body) => connection.answer(200, kind, &body).await,
         Answer::Empty => connection.answer(200, "application/json", b"{}").await,

@@ -1,5 +1,6 @@
 //! Git hosts that do not answer, or answer without end (row 6).
 
+use equate_testkit::git::ssh::SshKey;
 use serde_json::json;
 
 use super::{Attack, attack};
@@ -30,14 +31,17 @@ pub(super) fn all() -> Vec<Attack> {
         attack("git: an ssh host that is silent", |ground| {
             Box::pin(async move {
                 let server = Server::silent().await?;
-                let key = json!({ "identity": "x", "identity.pub": "x", "known_hosts": "x", "username": "git", "password": "x" });
+                let (user, host) = (SshKey::ed25519(1), SshKey::ed25519(2));
+                let address = server.address();
+                let known_hosts = format!("[{}]:{} {}", address.ip(), address.port(), host.public());
+                let key = json!({ "identity": user.private(), "known_hosts": known_hosts });
                 ground.secret("credentials", key).await?;
-                let url = format!("ssh://git@{}/a.git", server.address());
+                let url = format!("ssh://git@{address}/a.git");
                 for number in 0..16 {
                     let more = json!({ "secretRef": { "name": "credentials" }, "timeout": "90000m" });
                     ground.repository(&format!("r{number}"), &url, more).await?;
                 }
-                let sign = Sign::Judged("GitRepository", "r0");
+                let sign = Sign::Contacted(server.contacts(), 4);
                 Ok(Threat::new(sign).holding(server))
             })
         }),
