@@ -53,7 +53,7 @@ fn create(object: Value) -> Created {
     (strategy.prepare_create)(&mut object);
     if kind == "Service" {
         let mut allocated = object.clone();
-        if service::allocate(&mut allocated, None, |_| false).is_ok() {
+        if service::allocate(&mut allocated, None, true, |_| false).is_ok() {
             object = allocated;
         }
     }
@@ -83,7 +83,7 @@ fn errors(created: &Created) -> Vec<FieldError> {
     out.extend((strategy.validate)(object));
     out.extend((strategy.validate_create)(object));
     if text(object, "kind") == "Service"
-        && let Err(refused) = service::allocate(&mut object.clone(), None, |_| false)
+        && let Err(refused) = service::allocate(&mut object.clone(), None, true, |_| false)
     {
         return refused;
     }
@@ -351,7 +351,7 @@ fn updates_are_answered_as_the_real_server_answers() {
         (strategy.prepare_update)(&mut new, stored);
         let mut found = Vec::new();
         if kind == "Service"
-            && let Err(refused) = service::allocate(&mut new, Some(stored), |_| false)
+            && let Err(refused) = service::allocate(&mut new, Some(stored), true, |_| false)
         {
             found.extend(refused);
         } else {
@@ -416,7 +416,7 @@ fn allocations_follow_from_the_name_and_skip_taken_ones() {
         super::tree::each(&mut object, "spec.ports", |port| {
             remove(port, "nodePort");
         });
-        service::allocate(&mut object, None, taken).unwrap();
+        service::allocate(&mut object, None, true, taken).unwrap();
         object
     };
     let first = fresh(&|_| false);
@@ -433,7 +433,7 @@ fn allocations_follow_from_the_name_and_skip_taken_ones() {
         assert!(!held.contains(&format!("{claim:?}")), "{claim:?} was taken");
     }
     let mut asks = service("web");
-    let refused = service::allocate(&mut asks, None, |_| true).unwrap_err();
+    let refused = service::allocate(&mut asks, None, true, |_| true).unwrap_err();
     assert_eq!(
         print(&refused),
         [format!(
@@ -441,6 +441,16 @@ fn allocations_follow_from_the_name_and_skip_taken_ones() {
             get(&first, "spec.clusterIP"),
             text(&first, "spec.clusterIP")
         )]
+    );
+    let mut outside = service("outside");
+    outside["spec"]["clusterIP"] = json!("11.0.0.1");
+    let refused = service::allocate(&mut outside, None, false, |_| false).unwrap_err();
+    assert_eq!(
+        print(&refused),
+        [
+            "spec.clusterIPs: Invalid value: [\"11.0.0.1\"]: failed to allocate IP 11.0.0.1: \
+             the provided network does not match the current range"
+        ]
     );
 }
 

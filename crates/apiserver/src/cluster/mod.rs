@@ -23,7 +23,9 @@ use crate::controllers::{self, Profile};
 use crate::http::{self, Server, nonresource::Documents};
 use crate::pipeline::{Api, Clock, Settings};
 use crate::store::{Options, Store, StoreError};
+use crate::webhooks;
 use axum::Router;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -192,7 +194,7 @@ impl Builder {
             settings: self.settings,
             clock: Arc::clone(&self.clock),
             auth: Authority::new(authenticator, IssuedTokens::new()?).trusting(self.trusted.clone()),
-            webhooks: crate::webhooks::Webhooks::default(),
+            webhooks: webhooks::Webhooks::default(),
             addresses: tokio::sync::Mutex::default(),
             store,
         });
@@ -284,6 +286,12 @@ impl EmbeddedCluster {
     /// The newest revision.
     pub fn revision(&self) -> u64 {
         self.api.store.revision()
+    }
+
+    /// The objects with webhooks that are not called here, as `KIND/NAME`, with the number of these webhooks. Reads
+    /// all webhook configurations and CustomResourceDefinitions.
+    pub fn skipped_webhooks(&self) -> BTreeMap<String, usize> {
+        webhooks::all_skipped(&self.api.view())
     }
 
     /// Drops the history before a revision: older lists and watches answer 410.

@@ -387,6 +387,7 @@ pub(super) fn allocate(
     target: &Target,
     object: &mut Value,
     stored: Option<&Value>,
+    dry_run: bool,
 ) -> Result<(), ApiError> {
     if !allocates(target) {
         return Ok(());
@@ -400,6 +401,6 @@ pub(super) fn allocate(
         .filter(|service| service["metadata"]["uid"].as_str() != Some(own.as_str()))
         .flat_map(service::claims)
         .collect();
-    service::allocate(object, stored, |claim| held.contains(&claim))
+    service::allocate(object, stored, dry_run, |claim| held.contains(&claim))
         .map_err(|errors| target.invalid(meta_text(object, "name"), &errors))
 }

@@ -50,7 +50,7 @@ impl Api {
                 warnings: Vec::new(),
             };
             let mut new = managed_fields::update(None, decoded.value, &self.manager(&target, &cx, &now));
-            self.prepare_create(&target, &view, &mut new, &now)
+            self.prepare_create((&target, &view), &mut new, &now, false)
                 .map_err(|e| refused(&e.message))?;
             changes.push(Change::Put {
                 key,

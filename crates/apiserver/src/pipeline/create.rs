@@ -82,7 +82,7 @@ impl Api {
             let lock = self.lock_addresses(target).await;
             // free addresses must be read while the lock is held
             let view = if lock.is_some() { self.view() } else { view };
-            self.prepare_create(target, &view, &mut new, &now)?;
+            self.prepare_create((target, &view), &mut new, &now, cx.dry_run())?;
             if (resource.group.as_str(), resource.kind.as_str())
                 == ("certificates.k8s.io", "CertificateSigningRequest")
             {
@@ -139,10 +139,10 @@ impl Api {
 
     pub(super) fn prepare_create(
         &self,
-        target: &Target,
-        view: &super::View,
+        (target, view): (&Target, &super::View),
         object: &mut Value,
         now: &str,
+        dry_run: bool,
     ) -> Result<(), ApiError> {
         let resource = &*target.resource;
         let map = meta_mut(object);
@@ -160,7 +160,7 @@ impl Api {
             },
         );
         (resource.strategy.prepare_create)(object);
-        admission::allocate(view, target, object, None)
+        admission::allocate(view, target, object, None, dry_run)
     }
 
     pub(super) fn manager<'a>(

@@ -92,7 +92,13 @@ impl Api {
         let lock = self.lock_addresses(target).await;
         // Free addresses must be read while the lock is held.
         let newest = lock.is_some().then(|| self.view());
-        admission::allocate(newest.as_ref().unwrap_or(view), target, &mut new, Some(stored))?;
+        admission::allocate(
+            newest.as_ref().unwrap_or(view),
+            target,
+            &mut new,
+            Some(stored),
+            cx.dry_run(),
+        )?;
         let errors = update_errors(target, &new, stored);
         if !errors.is_empty() {
             return Err(target.invalid(&target.name, &errors));

@@ -10,12 +10,14 @@ mod review;
 pub(crate) use call::{Webhooks, is_local};
 
 use crate::builtin::tree::{get, int, items, text};
+use crate::conversion;
 use crate::pipeline::{View, normal_form};
 use crate::policies::{self, Request};
 use crate::status::ApiError;
 use crate::store::ResourceId;
 use review::Answer;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -26,6 +28,8 @@ static MUTATING: LazyLock<ResourceId> =
     LazyLock::new(|| ResourceId::new(GROUP, "mutatingwebhookconfigurations"));
 static VALIDATING: LazyLock<ResourceId> =
     LazyLock::new(|| ResourceId::new(GROUP, "validatingwebhookconfigurations"));
+static DEFINITIONS: LazyLock<ResourceId> =
+    LazyLock::new(|| ResourceId::new("apiextensions.k8s.io", "customresourcedefinitions"));
 
 /// Why a webhook of a configuration is not called; `None` for one that is.
 pub(crate) fn skipped(webhook: &Value) -> Option<String> {
@@ -40,6 +44,29 @@ pub(crate) fn skipped(webhook: &Value) -> Option<String> {
         ));
     }
     (!is_local(url)).then(|| format!("webhook {name} is skipped: {url} is not on the machine of this server"))
+}
+
+/// The objects with webhooks that are not called, as `KIND/NAME`, with the number of these webhooks.
+pub(crate) fn all_skipped(view: &View) -> BTreeMap<String, usize> {
+    let named = |kind: &str, object: &Value| format!("{kind}/{}", text(object, "metadata.name"));
+    let objects = |id: &ResourceId| view.snapshot.list(id, None).map(|(_, entry)| entry.object());
+    let mut found = BTreeMap::new();
+    for (id, kind) in [
+        (&*MUTATING, "MutatingWebhookConfiguration"),
+        (&*VALIDATING, "ValidatingWebhookConfiguration"),
+    ] {
+        for configuration in objects(id) {
+            let webhooks = items(configuration, "webhooks").iter();
+            let count = webhooks.filter(|webhook| skipped(webhook).is_some()).count();
+            found.insert(named(kind, configuration), count);
+        }
+    }
+    for definition in objects(&DEFINITIONS) {
+        let count = usize::from(conversion::skipped(definition).is_some());
+        found.insert(named("CustomResourceDefinition", definition), count);
+    }
+    found.retain(|_, count| *count > 0);
+    found
 }
 
 /// Lets the mutating webhooks change an object, in order of their configurations' names.

@@ -148,6 +148,7 @@ async fn validating_webhook_denies_and_warns() {
         json!({ "matchConditions": [{ "name": "seen", "expression": "request.name != 'unseen'" }] });
     let warning = configure(&cluster, "validating", hooks.client(), conditions).await;
     assert_eq!(warning, "");
+    assert!(cluster.skipped_webhooks().is_empty());
     let (status, answer, _) = ask(&cluster, "POST", CONFIG_MAPS, &config_map("bad")).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{answer}");
     assert_eq!(
@@ -232,6 +233,11 @@ async fn webhook_elsewhere_is_skipped_and_named() {
         assert_eq!(
             warning,
             format!("299 - \"webhook hook.example.com is skipped: {why}\"")
+        );
+        let skipped = cluster.skipped_webhooks();
+        assert_eq!(
+            skipped,
+            [("ValidatingWebhookConfiguration/hooks".to_owned(), 1)].into()
         );
         let (status, answer, _) = ask(&cluster, "POST", CONFIG_MAPS, &config_map("a")).await;
         assert_eq!(status, StatusCode::CREATED, "{answer}");

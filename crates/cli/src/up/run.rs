@@ -390,6 +390,7 @@ impl Session {
             defined: self.definer.defined(),
             blocked: blocked.collect(),
             unreachable: self.unreachable(),
+            skipped_webhooks: self.cluster.skipped_webhooks(),
         }
     }
 

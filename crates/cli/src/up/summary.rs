@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The causes that are named before the others are counted.
 const NAMED: usize = 20;
+const WEBHOOKS_NAMED: usize = 5;
 /// Objects that wait for others are named up to this number.
 pub(crate) const WAITING_NAMED: usize = 5;
 
@@ -22,6 +23,8 @@ pub(crate) struct Facts {
     pub(crate) served: BTreeMap<GroupKind, &'static str>,
     /// The URLs of sources whose host did not answer.
     pub(crate) unreachable: BTreeMap<ObjectRef, String>,
+    /// The objects with webhooks that the API does not call, with the number of these webhooks.
+    pub(crate) skipped_webhooks: BTreeMap<String, usize>,
 }
 
 /// Whether a source's message says that its host did not answer.
@@ -189,6 +192,24 @@ pub(crate) fn notes(facts: &Facts, unsupported: &BTreeMap<String, usize>) -> Vec
             named.join(", ")
         ));
     }
+    if !facts.skipped_webhooks.is_empty() {
+        let total: usize = facts.skipped_webhooks.values().sum();
+        let mut named: Vec<&str> = facts.skipped_webhooks.keys().map(String::as_str).collect();
+        if named.len() > WEBHOOKS_NAMED {
+            named.truncate(WEBHOOKS_NAMED);
+            named.push("...");
+        }
+        lines.push(format!(
+            "{} not called, because nothing serves {} here: {}",
+            if total == 1 {
+                "1 webhook is".to_owned()
+            } else {
+                format!("{total} webhooks are")
+            },
+            if total == 1 { "it" } else { "them" },
+            named.join(", ")
+        ));
+    }
     lines
 }
 
@@ -318,6 +339,9 @@ mod tests {
                 schemaless: [("x.org".to_owned(), "Route".to_owned())].into(),
                 ..Defined::default()
             },
+            skipped_webhooks: ["a", "b", "c", "d", "e", "f"]
+                .map(|name| (format!("ValidatingWebhookConfiguration/{name}"), 2))
+                .into(),
             ..Facts::default()
         };
         let unsupported = [("HelmRelease".to_owned(), 2), ("HelmRepository".to_owned(), 1)].into();
@@ -327,6 +351,9 @@ mod tests {
                 "3 objects are stored and not reconciled, because Equate has no controller for these kinds yet: \
                  2 HelmRelease, 1 HelmRepository",
                 "1 kind is accepted without a schema, so nothing validates or reconciles its objects: Route",
+                "12 webhooks are not called, because nothing serves them here: ValidatingWebhookConfiguration/a, \
+                 ValidatingWebhookConfiguration/b, ValidatingWebhookConfiguration/c, ValidatingWebhookConfiguration/d, \
+                 ValidatingWebhookConfiguration/e, ...",
             ]
         );
         assert_eq!(notes(&Facts::default(), &BTreeMap::new()), Vec::<String>::new());

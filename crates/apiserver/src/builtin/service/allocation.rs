@@ -34,6 +34,7 @@ pub(crate) enum Claim<'a> {
 pub(crate) fn allocate(
     service: &mut Value,
     stored: Option<&Value>,
+    dry_run: bool,
     taken: impl Fn(Claim<'_>) -> bool,
 ) -> Result<(), Vec<FieldError>> {
     if stored.is_none()
@@ -47,7 +48,7 @@ pub(crate) fn allocate(
         return Ok(());
     }
     families(service, stored)?;
-    cluster_ip(service, stored, &taken)?;
+    cluster_ip(service, stored, dry_run, &taken)?;
     node_ports(service, stored, &taken)
 }
 
@@ -151,6 +152,7 @@ fn families(service: &mut Value, stored: Option<&Value>) -> Result<(), Vec<Field
 fn cluster_ip(
     service: &mut Value,
     stored: Option<&Value>,
+    dry_run: bool,
     taken: &impl Fn(Claim<'_>) -> bool,
 ) -> Result<(), Vec<FieldError>> {
     let asked = text(service, "spec.clusterIP").to_owned();
@@ -189,6 +191,10 @@ fn cluster_ip(
         )])
     };
     let offset = u32::from(ip).wrapping_sub(CLUSTER_IP_FIRST);
+    // the real server has two texts, too
+    if offset >= CLUSTER_IPS && !dry_run {
+        return refused("the provided network does not match the current range".to_owned());
+    }
     if offset == 0 || offset >= CLUSTER_IPS - 1 {
         return refused(format!(
             "the provided IP ({asked}) is not in the valid range. The range of valid IPs is 10.96.0.0/16"
