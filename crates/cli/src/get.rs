@@ -571,7 +571,7 @@ pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str,
             (status, status::line(reason, text(ready, "message")))
         }
         (None, Some(_)) => ("Unknown", status::NOT_RECONCILED.to_owned()),
-        (None, None) => ("Unknown", "no controller".to_owned()),
+        (None, None) => ("Unknown", status::UNSUPPORTED.to_owned()),
     }
 }
 

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 pub(crate) const NOT_RECONCILED: &str = "waiting to be reconciled";
+pub(crate) const UNSUPPORTED: &str = "unsupported: Equate has no controller for it yet";
 const LAGS: &str = "its last change is not reconciled yet";
 /// kstatus's words about an object whose controller has not seen it, before the observed generation.
 const UNOBSERVED: &str = ", but latest observed generation is ";

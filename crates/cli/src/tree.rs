@@ -8,7 +8,7 @@ use crate::get::Scope;
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError};
 use crate::schemaless::{self, GroupKind};
-use crate::status::StatusText;
+use crate::status::{self, StatusText};
 use crate::table::{self, Table, Value};
 use equate_apply::cluster::{ApplyError, Cluster};
 use equate_apply::health::{self, Health};
@@ -245,7 +245,7 @@ impl Reader<'_> {
     fn unjudged(&self, id: &ObjectId) -> Option<Health> {
         let kind = self.kinds.find(&id.group, &id.kind);
         let message = if self.in_up && kind.is_some_and(Kind::is_unsupported) {
-            "unsupported: Equate has no controller for it yet"
+            status::UNSUPPORTED
         } else if self
             .schemaless
             .contains(&(id.group.to_string(), id.kind.to_string()))
