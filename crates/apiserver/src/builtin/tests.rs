@@ -442,8 +442,7 @@ fn allocations_follow_from_the_name_and_skip_taken_ones() {
             text(&first, "spec.clusterIP")
         )]
     );
-    let mut outside = service("outside");
-    outside["spec"]["clusterIP"] = json!("11.0.0.1");
+    let mut outside = json!({"spec": {"clusterIP": "11.0.0.1", "ports": [{"port": 80}]}});
     let refused = service::allocate(&mut outside, None, false, |_| false).unwrap_err();
     assert_eq!(
         print(&refused),

@@ -72,6 +72,15 @@ pub(super) fn all() -> Vec<Fleet> {
             "flux-system/b",
         ),
         one(
+            "the first two wait for each other",
+            vec![
+                contender("a").with("dependsOn: [{ name: b }]").files(),
+                contender("b").with("dependsOn: [{ name: a }]").files(),
+                contender("c").files(),
+            ],
+            "flux-system/c",
+        ),
+        one(
             "the first is suspended",
             vec![
                 contender("a").with("suspend: true").files(),

@@ -79,7 +79,7 @@ const RELATIVE: Bounds = Bounds {
 const ABSOLUTE: Bounds = Bounds {
     factor: 1.0,
     margin: 1_000.0,
-    longest_margin: 5_000.0,
+    longest_margin: 1_000.0,
     probe: Duration::from_secs(1),
     memory: 512.0,
 };
