@@ -1,6 +1,6 @@
 //! Composes the artifacts, publishes them, and writes the ExternalArtifacts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use equate_api::extensions::GeneratedArtifact;
@@ -78,14 +78,10 @@ pub(super) async fn publish(
             namespace: declared.key.namespace.clone(),
         });
     }
-    let is_wanted = |name: &str| inventory.iter().any(|made| made.name == name);
-    let orphans = observed
-        .status
-        .inventory
-        .iter()
-        .filter(|made| !is_wanted(&made.name));
-    let orphans: Vec<GeneratedArtifact> = orphans.cloned().collect();
-    remove(cx, declared, &orphans).await?;
+    let wanted: BTreeSet<&str> = inventory.iter().map(|made| &*made.name).collect();
+    if live.keys().any(|name| !wanted.contains(&**name)) {
+        remove(cx, declared, &wanted).await?;
+    }
     Ok(Published {
         inventory,
         digest: observed.digest,
@@ -162,7 +158,12 @@ async fn composed(
     let processors = &cx.kit.processors;
     let composed = processors.by_turns(&declared.key.namespace, limit, &throttled, work);
     let failed = |why: String| build(format!("{} build failed: {why}", wanted.artifact.name));
-    match composed.await {
+    let composed = tokio::select! {
+        biased;
+        composed = composed => composed,
+        () = run.deleted() => return Err(failed("the ArtifactGenerator was deleted".to_owned())),
+    };
+    match composed {
         Ok(composed) => composed.map_err(failed),
         Err(JobError::Late(limit)) => {
             let limit: equate_api::meta::Duration = limit.into();
@@ -281,36 +282,28 @@ fn status(object: &ExternalArtifact, artifact: &Artifact) -> Value {
     })
 }
 
-/// Removes ExternalArtifacts of this generator, and their archives.
+/// Removes the ExternalArtifacts of this generator that are not wanted, and their archives.
 pub(super) async fn remove(
     cx: &ArtifactGenerators,
     declared: &Declared,
-    made: &[GeneratedArtifact],
+    wanted: &BTreeSet<&str>,
 ) -> Result<(), Failure> {
-    if made.is_empty() {
-        return Ok(());
-    }
     let live = cx.live(declared).await;
     let live =
         live.map_err(|error| reconcile(format!("error listing external artifacts: {}", chain(&error))))?;
-    for made in made {
-        let failed =
-            |why: String| reconcile(format!("failed to delete ExternalArtifact {}: {why}", made.name));
-        let mut own = live.iter();
-        // another generator may have taken the name
-        if !own.any(|object| object.metadata.name.as_ref() == Some(&made.name)) {
-            continue;
-        }
+    let names = live.iter().filter_map(|object| object.metadata.name.as_deref());
+    for name in names.filter(|name| !wanted.contains(name)) {
+        let failed = |why: String| reconcile(format!("failed to delete ExternalArtifact {name}: {why}"));
         let deleted = cx
             .api(&declared.key.namespace)
-            .delete(&made.name, &DeleteParams::default())
+            .delete(name, &DeleteParams::default())
             .await;
         match deleted {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(failed(chain(&error))),
         }
-        let place = Place::new(KIND, &declared.key.namespace, &made.name);
+        let place = Place::new(KIND, &declared.key.namespace, name);
         let place = place.map_err(|error| failed(chain(&error)))?;
         store::remove(&cx.kit.storage, place).await.map_err(failed)?;
     }

@@ -124,7 +124,7 @@ impl Controller for ArtifactGenerators {
         plan: Plan,
     ) -> Result<Acted<Done>, Stop> {
         Ok(match plan {
-            Plan::Delete => match act::remove(self, declared, &run.status().inventory).await {
+            Plan::Delete => match act::remove(self, declared, &BTreeSet::new()).await {
                 Ok(()) => Acted::Released,
                 Err(failure) => Acted::Done(Done::Failed(failure)),
             },

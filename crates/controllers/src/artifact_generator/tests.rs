@@ -280,3 +280,30 @@ async fn each_directory_of_a_pattern_gets_its_artifact() {
     absent(&session, "app-new").await;
     session.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_ends_long_work() {
+    let session = start().await;
+    let names: Vec<String> = (0..300).map(|number| format!("many/{number}")).collect();
+    let files: Vec<(&str, Option<&str>)> = names.iter().map(|name| (&**name, Some("a"))).collect();
+    session.repository.commit(&files).unwrap();
+    let git = json!({ "url": GIT_URL, "ref": { "branch": "main" }, "interval": "1h" });
+    session
+        .create("GitRepository", "fleet", json!({ "spec": git }))
+        .await;
+    let first = json!([{ "from": "@git/many/1", "to": "@artifact/" }]);
+    // 300 files, 100 patterns of 64 alternatives each, 200 times
+    let excluded = vec!["{a,b,c,d}{a,b,c,d}{a,b,c,d}*"; 100];
+    let long = json!({
+        "from": "@git/many/**", "to": "@artifact/", "strategy": "Extract", "exclude": excluded,
+    });
+    let artifacts = json!([
+        { "name": "first", "copy": first },
+        { "name": "long", "copy": vec![long; 200] },
+    ]);
+    generate(&session, json!({ "artifacts": artifacts })).await;
+    made(&session, "first", |status| status["artifact"] != Value::Null).await;
+    session.delete(OWN, "split").await;
+    absent(&session, "first").await;
+    session.stop().await;
+}

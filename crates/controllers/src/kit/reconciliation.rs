@@ -58,6 +58,9 @@ impl<M: Default, S> Remembered<M, S> {
     }
 }
 
+/// How often long work looks whether its object is deleted.
+const DELETED_EVERY: Duration = Duration::from_secs(1);
+
 /// Why a run ends early.
 #[derive(Debug)]
 pub enum Stop {
@@ -331,6 +334,20 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
             .into_iter()
             .fold(event, |event, (name, value)| event.with(name, value));
         self.kit.recorder.publish(event);
+    }
+
+    /// Ends when the object is deleted that was not when the run began. Long work is dropped then.
+    pub(crate) async fn deleted(&self) {
+        if self.object.meta().deletion_timestamp.is_some() {
+            return std::future::pending().await;
+        }
+        loop {
+            let object = self.mirror.get(&self.key);
+            if object.is_none_or(|object| object.meta().deletion_timestamp.is_some()) {
+                return;
+            }
+            tokio::time::sleep(DELETED_EVERY).await;
+        }
     }
 
     /// Reports, at most once in five minutes, that work of other tenants goes first.

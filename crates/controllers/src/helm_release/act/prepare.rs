@@ -607,7 +607,11 @@ async fn render(
         timeout: declared.timeout_of(action).min(cx.kit.settings.timeout_max),
         throttled: &|| run.throttled(),
     };
-    rendering.run(chart, config).await
+    tokio::select! {
+        biased;
+        rendered = rendering.run(chart, config) => rendered,
+        () = run.deleted() => Err("the HelmRelease was deleted".to_owned()),
+    }
 }
 
 async fn create_namespace(declared: &Declared, access: &Access) -> Result<(), String> {

@@ -25,9 +25,6 @@ use crate::kustomization::report::Done;
 use crate::kustomization::{Kustomizations, Run, count};
 use crate::ownership::desired::DesiredSet;
 
-/// How often a build looks whether its Kustomization is deleted.
-const DELETED_EVERY: Duration = Duration::from_secs(1);
-
 fn artifact(run: &Run<'_>) -> Option<Artifact> {
     let looked = run.memory.this_run.prerequisites.as_ref()?;
     looked.artifact.clone()
@@ -186,21 +183,7 @@ async fn render(
     tokio::select! {
         biased;
         rendered = rendering => Some(rendered),
-        () = deleted(cx, ks) => None,
-    }
-}
-
-/// Ends when a Kustomization is deleted that was not when its run began.
-async fn deleted(cx: &Kustomizations, ks: &Declared) {
-    if ks.deleting {
-        return std::future::pending().await;
-    }
-    loop {
-        tokio::time::sleep(DELETED_EVERY).await;
-        let object = cx.mirror.get(&ks.key);
-        if object.is_none_or(|object| object.metadata.deletion_timestamp.is_some()) {
-            return;
-        }
+        () = run.deleted() => None,
     }
 }
 
