@@ -108,7 +108,6 @@ pub(super) fn wanted(
     Ok(all)
 }
 
-/// The bytes of its texts and structures, about.
 fn length(artifact: &OutputArtifact) -> usize {
     let operation = |copy: &CopyOperation| {
         let excluded = copy.exclude.iter().map(|text| text.len() + size_of::<String>());

@@ -23,7 +23,7 @@ const UNPACKED_MAX: usize = 256;
 /// Merged files of one artifact stay in memory until it is composed.
 const MERGED_BYTES_MAX: usize = 64 << 20;
 
-/// What composing needs of its surroundings.
+/// The surroundings of a composition.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
     /// An unnamed file for the content of an archive.

@@ -58,7 +58,6 @@ impl<M: Default, S> Remembered<M, S> {
     }
 }
 
-/// How often long work looks whether its object is deleted.
 const DELETED_EVERY: Duration = Duration::from_secs(1);
 
 /// Why a run ends early.

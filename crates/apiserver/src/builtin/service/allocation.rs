@@ -191,7 +191,6 @@ fn cluster_ip(
         )])
     };
     let offset = u32::from(ip).wrapping_sub(CLUSTER_IP_FIRST);
-    // the real server has two texts, too
     if offset >= CLUSTER_IPS && !dry_run {
         return refused("the provided network does not match the current range".to_owned());
     }

@@ -243,7 +243,6 @@ impl Turns {
     }
 }
 
-/// Tells the work on drop.
 struct Over(Arc<AtomicBool>);
 
 impl Drop for Over {

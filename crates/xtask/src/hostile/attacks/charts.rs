@@ -370,7 +370,6 @@ async fn repository(ground: &Ground<'_>, server: &Server) -> Outcome {
         .await
 }
 
-/// A template of this many ConfigMaps.
 fn many_maps(count: usize) -> String {
     format!(
         "{{{{ range until {count} }}}}\n---\napiVersion: v1\nkind: ConfigMap\n\
@@ -378,7 +377,6 @@ fn many_maps(count: usize) -> String {
     )
 }
 
-/// A repository of this package.
 async fn packages(package: Vec<u8>) -> io::Result<Server> {
     Server::start(move |mut connection| {
         let package = package.clone();
