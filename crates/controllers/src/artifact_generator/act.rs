@@ -40,6 +40,20 @@ pub(crate) struct Published {
     pub(crate) digest: String,
 }
 
+/// Why not all artifacts are made.
+#[derive(Debug)]
+pub(super) enum Unmade {
+    Failed(Failure),
+    /// The generator is deleted meanwhile.
+    Deleted,
+}
+
+impl From<Failure> for Unmade {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 fn build(message: String) -> Failure {
     Failure::passing(Reason::BuildFailed, message)
 }
@@ -55,7 +69,7 @@ pub(super) async fn publish(
     run: &Run<'_>,
     declared: &Declared,
     observed: Observed,
-) -> Result<Published, Failure> {
+) -> Result<Published, Unmade> {
     let sources = observed.sources?;
     let live = observed.live?;
     let mut trees = BTreeMap::new();
@@ -65,7 +79,7 @@ pub(super) async fn publish(
     let trees = Arc::new(trees);
     let mut inventory = Vec::new();
     // one by one, as upstream: each composed tree has an open file with all its content
-    for wanted in expanded(cx, declared, &trees).await? {
+    for wanted in expanded(cx, run, declared, &trees).await? {
         let name = wanted.artifact.name.clone();
         let tree = composed(cx, run, declared, &wanted, &trees).await?;
         let is_own = live.contains_key(&name);
@@ -121,22 +135,46 @@ fn internal() -> Failure {
     build("internal error; see the controller's log".to_owned())
 }
 
+/// Does work in turns, until it is done or the generator is deleted. `failed` makes the text of a limit a failure.
+async fn in_turns<T: Send + 'static>(
+    cx: &ArtifactGenerators,
+    run: &Run<'_>,
+    declared: &Declared,
+    failed: impl Fn(String) -> Failure,
+    work: impl Fn(&Turns) -> T + Clone + Send + 'static,
+) -> Result<T, Unmade> {
+    let (limit, throttled) = (cx.kit.settings.timeout_max, || run.throttled());
+    let processors = &cx.kit.processors;
+    let working = processors.by_turns(&declared.key.namespace, limit, &throttled, work);
+    let done = tokio::select! {
+        biased;
+        done = working => done,
+        () = run.deleted(declared.deleting) => return Err(Unmade::Deleted),
+    };
+    done.map_err(|error| match error {
+        JobError::Late(limit) => {
+            let limit: equate_api::meta::Duration = limit.into();
+            let why = format!("it takes longer than {limit}; copy fewer files, or raise --timeout-max");
+            failed(why).into()
+        }
+        _ => internal().into(),
+    })
+}
+
 /// The artifacts to make.
 async fn expanded(
     cx: &ArtifactGenerators,
+    run: &Run<'_>,
     declared: &Declared,
     trees: &Trees,
-) -> Result<Vec<Wanted>, Failure> {
+) -> Result<Vec<Wanted>, Unmade> {
     let (artifacts, pattern) = (declared.artifacts.clone(), declared.pattern.clone());
     let trees = Arc::clone(trees);
-    let expanding = cx.kit.processors.run(&declared.key.namespace, move || {
-        captures::wanted(&artifacts, pattern.as_deref(), &trees)
-    });
-    let expanded = expanding.done().await.map_err(|_| internal())?;
-    expanded.map_err(|why| {
-        let message = format!("failed to expand path pattern: {why}");
-        Failure::stalled(Reason::BuildFailed, message)
-    })
+    let work =
+        move |turns: &Turns| captures::wanted(&artifacts, pattern.as_deref(), &trees, &|| turns.go_on(0));
+    let message = |why: String| format!("failed to expand path pattern: {why}");
+    let expanded = in_turns(cx, run, declared, |why| build(message(why)), work).await?;
+    expanded.map_err(|why| Failure::stalled(Reason::BuildFailed, message(why)).into())
 }
 
 async fn composed(
@@ -145,32 +183,18 @@ async fn composed(
     declared: &Declared,
     wanted: &Wanted,
     trees: &Trees,
-) -> Result<Tree, Failure> {
+) -> Result<Tree, Unmade> {
     let (artifact, trees, storage) = (wanted.artifact.clone(), Arc::clone(trees), cx.kit.storage.clone());
     let work = move |turns: &Turns| {
         let ground = Ground {
             scratch: &|| storage.scratch().map_err(|error| chain(&error)),
-            go_on: &|| turns.go_on(0),
+            go_on: &|held| turns.go_on(held),
         };
         compose(&artifact, &trees, ground)
     };
-    let (limit, throttled) = (cx.kit.settings.timeout_max, || run.throttled());
-    let processors = &cx.kit.processors;
-    let composed = processors.by_turns(&declared.key.namespace, limit, &throttled, work);
     let failed = |why: String| build(format!("{} build failed: {why}", wanted.artifact.name));
-    let composed = tokio::select! {
-        biased;
-        composed = composed => composed,
-        () = run.deleted() => return Err(failed("the ArtifactGenerator was deleted".to_owned())),
-    };
-    match composed {
-        Ok(composed) => composed.map_err(failed),
-        Err(JobError::Late(limit)) => {
-            let limit: equate_api::meta::Duration = limit.into();
-            Err(failed(format!("it takes longer than {limit} (--timeout-max)")))
-        }
-        Err(_) => Err(internal()),
-    }
+    let composed = in_turns(cx, run, declared, failed, work).await?;
+    composed.map_err(|why| failed(why).into())
 }
 
 /// Writes one ExternalArtifact. Its archive belongs to its uid, so the object comes first.
@@ -288,9 +312,17 @@ pub(super) async fn remove(
     declared: &Declared,
     wanted: &BTreeSet<&str>,
 ) -> Result<(), Failure> {
-    let live = cx.live(declared).await;
-    let live =
-        live.map_err(|error| reconcile(format!("error listing external artifacts: {}", chain(&error))))?;
+    let live = match cx.live(declared).await {
+        Ok(live) => live,
+        // the kind is not served any more
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        Err(error) => {
+            return Err(reconcile(format!(
+                "error listing external artifacts: {}",
+                chain(&error)
+            )));
+        }
+    };
     let names = live.iter().filter_map(|object| object.metadata.name.as_deref());
     for name in names.filter(|name| !wanted.contains(name)) {
         let failed = |why: String| reconcile(format!("failed to delete ExternalArtifact {name}: {why}"));

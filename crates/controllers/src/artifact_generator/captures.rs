@@ -9,7 +9,8 @@ use equate_source::{Entry, Tree};
 
 /// Artifacts of one generator, over all directories.
 const ARTIFACTS_MAX: usize = 1000;
-
+/// A name is tried with all captures of its segment.
+const CAPTURES_MAX: usize = 16;
 /// Bytes of their texts: each has a copy of all operations.
 const ARTIFACTS_BYTES_MAX: usize = 16 << 20;
 
@@ -28,6 +29,7 @@ pub(super) fn wanted(
     artifacts: &[OutputArtifact],
     pattern: Option<&str>,
     sources: &BTreeMap<String, Tree>,
+    go_on: &dyn Fn() -> bool,
 ) -> Result<Vec<Wanted>, String> {
     let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else {
         let all = artifacts.iter().map(|artifact| Wanted {
@@ -56,8 +58,12 @@ pub(super) fn wanted(
             names.push(name);
         }
     }
+    if names.len() > CAPTURES_MAX {
+        return Err(told(format!("it has more than {CAPTURES_MAX} capture variables")));
+    }
     let mut found = Vec::new();
-    directories(tree, "", &segments, &Captures::new(), &mut found);
+    let all = directories((tree, go_on), "", &segments, &Captures::new(), &mut found);
+    all.map_err(|Stopped| told("it was stopped".to_owned()))?;
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     let (mut all, mut seen, mut bytes) = (Vec::new(), HashMap::new(), 0usize);
     for (directory, captures) in found {
@@ -161,28 +167,34 @@ fn segment(text: &str) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
+struct Stopped;
+
 /// The directories below `at` that match the segments from here on.
 fn directories(
-    tree: &Tree,
+    (tree, go_on): (&Tree, &dyn Fn() -> bool),
     at: &str,
     segments: &[Vec<Part>],
     captures: &Captures,
     found: &mut Vec<(String, Captures)>,
-) {
+) -> Result<(), Stopped> {
     let Some((first, rest)) = segments.split_first() else {
         found.push((at.to_owned(), captures.clone()));
-        return;
+        return Ok(());
     };
     for (name, entry) in tree.list(at).unwrap_or_default() {
+        if !go_on() {
+            return Err(Stopped);
+        }
         let mut captures = captures.clone();
         if matches!(entry, Entry::Directory { .. }) && captured(first, &name, &mut captures) {
             let path = match at {
                 "" => name,
                 at => format!("{at}/{name}"),
             };
-            directories(tree, &path, rest, &captures, found);
+            directories((tree, go_on), &path, rest, &captures, found)?;
         }
     }
+    Ok(())
 }
 
 /// Matches a name; the first captures take as much as possible, as in a regular expression.
@@ -315,7 +327,7 @@ mod tests {
             ..OutputArtifact::default()
         };
         let sources = BTreeMap::from([("git".to_owned(), tree(paths))]);
-        let wanted = wanted(&[artifact], Some(pattern), &sources)?;
+        let wanted = wanted(&[artifact], Some(pattern), &sources, &|| true)?;
         Ok(wanted
             .into_iter()
             .map(|wanted| {
@@ -349,13 +361,36 @@ mod tests {
 
     #[test]
     fn many_captures_of_a_long_name_end() {
-        let more: String = (0..30).map(|number| format!("{{c{number}}}")).collect();
+        let more: String = (1..CAPTURES_MAX).map(|number| format!("{{c{number}}}")).collect();
         let captures = format!("{{app}}{more}");
         let path = |length| format!("{}/x", "a".repeat(length));
         let found = names(&format!("@git/{captures}-"), "{app}", &[&path(200)]);
         assert_eq!(found, Ok(Vec::new()));
-        let found = names(&format!("@git/{captures}"), "{app}", &[&path(80)]).unwrap();
+        let found = names(&format!("@git/{captures}"), "{app}", &[&path(70)]).unwrap();
         assert_eq!(found.len(), 1);
+        let error = names(&format!("@git/{captures}{{one}}"), "{app}", &[&path(70)]).unwrap_err();
+        assert!(error.contains("more than 16 capture variables"), "{error}");
+    }
+
+    #[test]
+    fn a_search_can_be_stopped_at_each_directory() {
+        let sources = BTreeMap::from([("git".to_owned(), tree(&["a/b/1", "a/c/1"]))]);
+        let found = |answers: usize| {
+            let asked = std::cell::Cell::new(0);
+            let go_on = || {
+                asked.set(asked.get() + 1);
+                assert!(asked.get() <= answers + 1, "it went on");
+                asked.get() <= answers
+            };
+            wanted(&[], Some("@git/{app}/{env}"), &sources, &go_on)
+        };
+        assert_eq!(found(3), Ok(Vec::new()));
+        for answers in 0..3 {
+            assert!(
+                found(answers).unwrap_err().contains("it was stopped"),
+                "{answers}"
+            );
+        }
     }
 
     #[test]

@@ -22,23 +22,17 @@ const UNPACKED_MAX: usize = 256;
 
 /// Merged files of one artifact stay in memory until it is composed.
 const MERGED_BYTES_MAX: usize = 64 << 20;
+const STOPPED: &str = "it was stopped";
+/// The memory of a step while YAML is read.
+const HELD_PER_STEP: usize = 4;
 
 /// The surroundings of a composition.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
     /// An unnamed file for the content of an archive.
     pub(super) scratch: &'a dyn Fn() -> Result<File, String>,
-    /// Lets other work go first. Tells whether to go on.
-    pub(super) go_on: &'a dyn Fn() -> bool,
-}
-
-impl Ground<'_> {
-    fn pause(&self) -> Result<(), String> {
-        match (self.go_on)() {
-            true => Ok(()),
-            false => Err("it was stopped".to_owned()),
-        }
-    }
+    /// Lets other work go first, for work that holds this many bytes. Tells whether to go on.
+    pub(super) go_on: &'a dyn Fn(usize) -> bool,
 }
 
 /// Composes one artifact. Blocks.
@@ -93,7 +87,7 @@ struct Copying<'a> {
 
 impl Staged<'_> {
     fn apply(&mut self, operation: &CopyOperation, sources: &BTreeMap<String, Tree>) -> Result<(), String> {
-        self.ground.pause()?;
+        self.pause()?;
         let from = operation
             .from
             .strip_prefix('@')
@@ -161,7 +155,7 @@ impl Staged<'_> {
         let mut search = Search {
             tree: copying.tree,
             pattern: &pattern,
-            ground: self.ground,
+            pause: &|| self.pause(),
             found: &mut matches,
         };
         search.below("", depth_max)?;
@@ -170,16 +164,20 @@ impl Staged<'_> {
         }
         let base: Vec<&str> = text.split('/').take_while(|part| !is_pattern(part)).collect();
         let base = base.join("/");
-        matches.retain(|(path, _)| {
-            (self.ground.go_on)();
-            !copying.excluded.has(path, &base)
-        });
-        if matches.is_empty() {
+        let mut included = Vec::new();
+        for (path, entry) in matches {
+            self.pause()?;
+            if !copying.excluded.has(&path, &base) {
+                included.push((path, entry));
+            }
+        }
+        if included.is_empty() {
             return Err(format!(
                 "all files matching pattern '{text}' in source '{alias}' were excluded"
             ));
         }
-        for (path, entry) in matches {
+        for (path, entry) in included {
+            self.pause()?;
             match entry {
                 Entry::Directory { .. } if extracts => {}
                 Entry::File { .. } if extracts => {
@@ -205,7 +203,7 @@ impl Staged<'_> {
     /// A directory with all below it. Its files are never merged, as upstream.
     fn directory(&mut self, copying: &Copying<'_>, path: &str, to: &str, base: &str) -> Result<(), String> {
         for (name, entry) in copying.tree.list(path).unwrap_or_default() {
-            self.ground.pause()?;
+            self.pause()?;
             let (path, to) = (join(path, &name)?, join(to, &name)?);
             if copying.excluded.has(&path, base) {
                 continue;
@@ -231,8 +229,8 @@ impl Staged<'_> {
         };
         let failed = |why: String| format!("failed to copy file '{path}' to '{to}': {why}");
         let (under, over) = (
-            mapping(&under.read()?).map_err(failed)?,
-            mapping(&content.read()?).map_err(failed)?,
+            self.mapping(&under.read()?).map_err(failed)?,
+            self.mapping(&content.read()?).map_err(failed)?,
         );
         let merged = yaml::to_string(&Value::Object(merge(under, over)));
         self.merged_bytes = self.merged_bytes.saturating_add(merged.len());
@@ -241,6 +239,39 @@ impl Staged<'_> {
             return Err(failed(why));
         }
         self.put(to.to_owned(), Content::Merged(merged.into()), false)
+    }
+
+    fn pause(&self) -> Result<(), String> {
+        match (self.ground.go_on)(self.merged_bytes) {
+            true => Ok(()),
+            false => Err(STOPPED.to_owned()),
+        }
+    }
+
+    /// All documents of a file, merged.
+    fn mapping(&self, bytes: &[u8]) -> Result<Map<String, Value>, String> {
+        let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
+        let (mut held, mut goes_on) = (self.merged_bytes, true);
+        let mut watch = |steps: usize| {
+            held = held.saturating_add(steps.saturating_mul(HELD_PER_STEP));
+            goes_on = goes_on && (self.ground.go_on)(held);
+            goes_on
+        };
+        let documents = yaml::load_watched(text, &yaml::Options::default(), &mut watch);
+        // a short text is read to its end
+        if !goes_on {
+            return Err(STOPPED.to_owned());
+        }
+        let documents = documents.map_err(|error| format!("cannot unmarshal YAML document: {error}"))?;
+        let mut merged = Map::new();
+        for document in documents {
+            match document.value {
+                Value::Object(mapping) => merged = merge(merged, mapping),
+                Value::Null => {}
+                _ => return Err("cannot unmarshal YAML document: it is no mapping".to_owned()),
+            }
+        }
+        Ok(merged)
     }
 
     /// The files of an archive.
@@ -294,11 +325,11 @@ impl Staged<'_> {
         after.next().is_some_and(|(path, _)| path.starts_with(&below))
     }
 
-    fn finish(self) -> Result<Tree, String> {
+    fn finish(mut self) -> Result<Tree, String> {
         let rules = KeyRules::of_trees();
         let mut gathering = Gathering::new((self.ground.scratch)()?, &self.limits);
-        for (path, (content, executable)) in self.files {
-            self.ground.pause()?;
+        for (path, (content, executable)) in std::mem::take(&mut self.files) {
+            self.pause()?;
             if !rules.excludes(&path) {
                 let added = gathering.add(&path, &content.read()?, executable);
                 added.map_err(|error| chain(&error))?;
@@ -321,7 +352,7 @@ impl Content {
 struct Search<'a> {
     tree: &'a Tree,
     pattern: &'a Pattern,
-    ground: Ground<'a>,
+    pause: &'a dyn Fn() -> Result<(), String>,
     found: &'a mut Vec<(String, Entry)>,
 }
 
@@ -331,7 +362,7 @@ impl Search<'_> {
             return Ok(());
         }
         for (name, entry) in self.tree.list(at).unwrap_or_default() {
-            self.ground.pause()?;
+            (self.pause)()?;
             let path = match at {
                 "" => name,
                 at => format!("{at}/{name}"),
@@ -370,22 +401,6 @@ fn join(directory: &str, name: &str) -> Result<String, String> {
         }
     }
     Ok(names.join("/"))
-}
-
-/// All documents of a file, merged.
-fn mapping(bytes: &[u8]) -> Result<Map<String, Value>, String> {
-    let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-    let documents = yaml::load(text, &yaml::Options::default());
-    let documents = documents.map_err(|error| format!("cannot unmarshal YAML document: {error}"))?;
-    let mut merged = Map::new();
-    for document in documents {
-        match document.value {
-            Value::Object(mapping) => merged = merge(merged, mapping),
-            Value::Null => {}
-            _ => return Err("cannot unmarshal YAML document: it is no mapping".to_owned()),
-        }
-    }
-    Ok(merged)
 }
 
 fn merge(mut under: Map<String, Value>, over: Map<String, Value>) -> Map<String, Value> {
@@ -454,7 +469,7 @@ mod tests {
         let sources = BTreeMap::from([("git".to_owned(), git)]);
         let ground = Ground {
             scratch: &|| Ok(tempfile::tempfile().unwrap()),
-            go_on: &|| true,
+            go_on: &|_| true,
         };
         let tree = compose(&artifact, &sources, ground)?;
         let mut found = Vec::new();
@@ -464,35 +479,53 @@ mod tests {
 
     #[test]
     fn composing_can_be_stopped_at_each_file() {
-        let git = tree(&[("a/1", b""), ("a/2", b""), ("a/3", b"")]);
+        let git = tree(&[
+            ("a/1", b"a: 1"),
+            ("a/2", b"a: 2"),
+            ("a/3", b"a: 3"),
+            ("b/1", b"b: 1"),
+        ]);
         let sources = BTreeMap::from([("git".to_owned(), git)]);
-        let composed = |from: &str, pauses: usize| {
-            let left = std::cell::Cell::new(pauses);
-            let ground = Ground {
-                scratch: &|| Ok(tempfile::tempfile().unwrap()),
-                go_on: &|| {
-                    left.set(left.get().saturating_sub(1));
-                    left.get() > 0
-                },
-            };
+        let check = |operations: &[(&str, CopyStrategy)], questions: usize| {
+            let copy = operations.iter().map(|(from, strategy)| CopyOperation {
+                from: (*from).to_owned(),
+                to: "@artifact/".to_owned(),
+                strategy: Some(*strategy),
+                exclude: vec!["none".to_owned()],
+            });
             let artifact = OutputArtifact {
-                copy: vec![CopyOperation {
-                    from: from.to_owned(),
-                    to: "@artifact/".to_owned(),
-                    ..CopyOperation::default()
-                }],
+                copy: copy.collect(),
                 ..OutputArtifact::default()
             };
-            compose(&artifact, &sources, ground).map(drop)
-        };
-        for from in ["@git/a", "@git/a/*"] {
-            // the operation, and each file when it is found and when it is written
-            for pauses in 1..=7 {
-                let error = composed(from, pauses).unwrap_err();
-                assert!(error.contains("it was stopped"), "{from}, {pauses}: {error}");
+            let composed = |answers: usize| {
+                let asked = std::cell::Cell::new(0);
+                let ground = Ground {
+                    scratch: &|| Ok(tempfile::tempfile().unwrap()),
+                    go_on: &|_| {
+                        asked.set(asked.get() + 1);
+                        assert!(
+                            asked.get() <= answers.saturating_add(1),
+                            "{operations:?}: it went on"
+                        );
+                        asked.get() <= answers
+                    },
+                };
+                (compose(&artifact, &sources, ground).map(drop), asked.get())
+            };
+            assert_eq!(composed(usize::MAX), (Ok(()), questions), "{operations:?}");
+            for answers in 0..questions {
+                let (error, _) = composed(answers);
+                let error = error.unwrap_err();
+                assert!(error.contains("stopped"), "{operations:?}, {answers}: {error}");
             }
-            composed(from, 100).unwrap();
-        }
+        };
+        use CopyStrategy::{Merge, Overwrite};
+        // the operation; each file where it is found, and where it is written
+        check(&[("@git/a", Overwrite)], 1 + 3 + 3);
+        // two directories and four files are searched; then each match is excluded or not, and copied
+        check(&[("@git/a/*", Overwrite)], 1 + 6 + 3 + 3 + 3);
+        let merged = |read: usize| (1 + 6 + 3 + 3) + (1 + 6 + 3 + 3 + read) + 3;
+        check(&[("@git/a/*", Overwrite), ("@git/a/*", Merge)], merged(6));
     }
 
     #[test]

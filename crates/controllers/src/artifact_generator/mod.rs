@@ -32,7 +32,7 @@ use jiff::Timestamp;
 use kube::api::{Api, ListParams};
 use tokio::time::Instant;
 
-use self::act::Done;
+use self::act::{Done, Unmade};
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use crate::kit::Status;
@@ -138,8 +138,12 @@ impl Controller for ArtifactGenerators {
                 let Seen::Observed(observed) = seen else {
                     return Ok(Acted::Again);
                 };
-                let made = Box::pin(act::publish(self, run, declared, *observed)).await;
-                Acted::Done(made.map_or_else(Done::Failed, Done::Published))
+                match Box::pin(act::publish(self, run, declared, *observed)).await {
+                    Ok(made) => Acted::Done(Done::Published(made)),
+                    Err(Unmade::Failed(failure)) => Acted::Done(Done::Failed(failure)),
+                    // the next run removes what was made
+                    Err(Unmade::Deleted) => Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed)),
+                }
             }
         })
     }

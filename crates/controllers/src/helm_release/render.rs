@@ -28,7 +28,7 @@ use serde_json::Value;
 
 use super::declared::Declared;
 use super::objects::{self, document};
-use crate::kit::processors::{Processors, Turns};
+use crate::kit::processors::{JobError, Processors, Turns};
 use crate::kit::read::chain;
 use crate::object_rules::{build_limits, spec_target};
 
@@ -153,7 +153,16 @@ impl Rendering<'_> {
             .processors
             .by_turns(namespace, self.timeout, self.throttled, work)
             .await;
-        done.map_err(|error| format!("cannot render the chart: {error}"))?
+        done.map_err(|error| match error {
+            JobError::Late(limit) => {
+                let limit: equate_api::meta::Duration = limit.into();
+                format!(
+                    "cannot render the chart: it takes longer than {limit} of a processor; raise spec.timeout (at most \
+                     --timeout-max), or use fewer templates and post-renderers"
+                )
+            }
+            error => format!("cannot render the chart: {error}"),
+        })?
     }
 }
 
@@ -559,6 +568,7 @@ mod tests {
             "{error}"
         );
     }
+
     #[test]
     fn stopped_post_renderers_end() {
         let patch = json!({ "target": { "name": "map" }, "patch": "- {op: add, path: /data/b, value: c}" });

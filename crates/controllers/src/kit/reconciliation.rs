@@ -335,14 +335,16 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
         self.kit.recorder.publish(event);
     }
 
-    /// Ends when the object is deleted that was not when the run began. Long work is dropped then.
-    pub(crate) async fn deleted(&self) {
-        if self.object.meta().deletion_timestamp.is_some() {
+    /// Ends when the object is deleted, unless the run began with its deletion. Long work is dropped then.
+    pub(crate) async fn deleted(&self, was_deleting: bool) {
+        if was_deleting {
             return std::future::pending().await;
         }
+        let uid = &self.object.meta().uid;
+        let stays =
+            |object: Arc<C::Object>| object.meta().deletion_timestamp.is_none() && object.meta().uid == *uid;
         loop {
-            let object = self.mirror.get(&self.key);
-            if object.is_none_or(|object| object.meta().deletion_timestamp.is_some()) {
+            if !self.mirror.get(&self.key).is_some_and(stays) {
                 return;
             }
             tokio::time::sleep(DELETED_EVERY).await;

@@ -466,6 +466,8 @@ async fn begin(
             }
             work(cx, run, declared, operation, access).await
         }
+        // the next run uninstalls
+        Err(PrepareError::Deleted) => Ok(Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed))),
         Err(error) => {
             note_undefined(cx, declared, &error);
             outcome::not_begun(cx, run, declared, action, &error.to_string(), began, access).await
@@ -494,7 +496,7 @@ fn note_attempt(draft: &mut Draft, action: Action) {
 fn note_undefined(cx: &HelmReleases, declared: &Declared, error: &PrepareError) {
     let kinds = match error {
         PrepareError::Undefined(kinds) if declared.kube_config.is_none() => kinds.clone(),
-        PrepareError::Undefined(_) | PrepareError::Refused(_) => BTreeMap::new(),
+        PrepareError::Undefined(_) | PrepareError::Refused(_) | PrepareError::Deleted => BTreeMap::new(),
     };
     let missing = MissingKinds {
         kinds,

@@ -45,6 +45,9 @@ pub(super) enum PrepareError {
     /// Anything else, as Helm says it.
     #[error("{0}")]
     Refused(String),
+    /// The release is deleted meanwhile.
+    #[error("the HelmRelease was deleted")]
+    Deleted,
 }
 
 impl From<String> for PrepareError {
@@ -595,7 +598,7 @@ async fn render(
     (chart, config): (&Arc<Chart>, &Arc<Values>),
     action: Action,
     revision: u64,
-) -> Result<Rendered, String> {
+) -> Result<Rendered, PrepareError> {
     let rendering = Rendering {
         cluster: TemplateCluster::Live(&access.cluster),
         processors: &cx.kit.processors,
@@ -609,8 +612,8 @@ async fn render(
     };
     tokio::select! {
         biased;
-        rendered = rendering.run(chart, config) => rendered,
-        () = run.deleted() => Err("the HelmRelease was deleted".to_owned()),
+        rendered = rendering.run(chart, config) => Ok(rendered?),
+        () = run.deleted(declared.deleting) => Err(PrepareError::Deleted),
     }
 }
 

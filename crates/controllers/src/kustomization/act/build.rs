@@ -183,7 +183,7 @@ async fn render(
     tokio::select! {
         biased;
         rendered = rendering => Some(rendered),
-        () = run.deleted() => None,
+        () = run.deleted(ks.deleting) => None,
     }
 }
 
