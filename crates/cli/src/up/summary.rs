@@ -200,13 +200,12 @@ pub(crate) fn notes(facts: &Facts, unsupported: &BTreeMap<String, usize>) -> Vec
             named.push("...");
         }
         lines.push(format!(
-            "{} not called, because nothing serves {} here: {}",
+            "{}: {}",
             if total == 1 {
-                "1 webhook is".to_owned()
+                "1 webhook is not called, because it is not on this machine".to_owned()
             } else {
-                format!("{total} webhooks are")
+                format!("{total} webhooks are not called, because they are not on this machine")
             },
-            if total == 1 { "it" } else { "them" },
             named.join(", ")
         ));
     }
@@ -351,7 +350,7 @@ mod tests {
                 "3 objects are stored and not reconciled, because Equate has no controller for these kinds yet: \
                  2 HelmRelease, 1 HelmRepository",
                 "1 kind is accepted without a schema, so nothing validates or reconciles its objects: Route",
-                "12 webhooks are not called, because nothing serves them here: ValidatingWebhookConfiguration/a, \
+                "12 webhooks are not called, because they are not on this machine: ValidatingWebhookConfiguration/a, \
                  ValidatingWebhookConfiguration/b, ValidatingWebhookConfiguration/c, ValidatingWebhookConfiguration/d, \
                  ValidatingWebhookConfiguration/e, ...",
             ]

@@ -161,7 +161,6 @@ async fn in_turns<T: Send + 'static>(
     })
 }
 
-/// The artifacts to make.
 async fn expanded(
     cx: &ArtifactGenerators,
     run: &Run<'_>,
@@ -314,7 +313,6 @@ pub(super) async fn remove(
 ) -> Result<(), Failure> {
     let live = match cx.live(declared).await {
         Ok(live) => live,
-        // the kind is not served any more
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
         Err(error) => {
             return Err(reconcile(format!(

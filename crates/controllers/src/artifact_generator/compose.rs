@@ -26,7 +26,6 @@ const STOPPED: &str = "it was stopped";
 /// The memory of a step while YAML is read.
 const HELD_PER_STEP: usize = 4;
 
-/// The surroundings of a composition.
 #[derive(Clone, Copy)]
 pub(super) struct Ground<'a> {
     /// An unnamed file for the content of an archive.
