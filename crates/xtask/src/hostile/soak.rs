@@ -5,7 +5,7 @@
 //! Attackers and the honest git servers would have machines of their own. Here the attackers' threads have the lowest
 //! priority, and the honest thread and servers a higher one, if the user may give it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::path::Path;
 use std::process::Command;
@@ -43,8 +43,8 @@ const POLL: Duration = Duration::from_millis(5);
 
 /// The time for what attackers leave to end, and the time for memory to be given back then.
 const SETTLE: Duration = Duration::from_secs(30);
-/// Between two turns in the list of attacks, whose neighbours are alike.
-const STRIDE: usize = 11;
+/// Between two turns in the list of attacks, whose neighbours are alike: at least this.
+const STRIDE_MIN: usize = 11;
 const PART: Duration = Duration::from_secs(300);
 /// The attacks that are named at the end.
 const WORST: usize = 5;
@@ -151,6 +151,8 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
     });
     let outcome = measured.and_then(|(measured, left)| {
         let presences = attackers.presences.lock().unwrap_or_else(PoisonError::into_inner);
+        let came: BTreeSet<&str> = presences.iter().map(|one| one.attack).collect();
+        println!("attacks that came: {} of {}", came.len(), attacks::all().len());
         tell_worst("longest commits, in ms", &measured.applied, &presences);
         tell_worst("most memory, in MiB", &measured.memory, &presences);
         runtime.block_on(judge(&session, &measured, &left))
@@ -400,7 +402,12 @@ type Gone = (&'static str, String);
 
 /// Of the attack of a turn: each comes equally often, and at one time all differ.
 fn place(turn: usize, attacks: usize) -> usize {
-    (turn * STRIDE) % attacks
+    let stride = (STRIDE_MIN..).find(|stride| common_divisor(*stride, attacks) == 1);
+    turn * stride.unwrap_or(1) % attacks
+}
+
+fn common_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// Prints the attacks beside which one of ten samples was largest.
@@ -595,18 +602,20 @@ mod tests {
 
     #[test]
     fn attackers_differ_and_all_attacks_come() {
-        let attacks = attacks::all().len();
-        for first in 0..attacks {
-            let mut places: Vec<usize> = (first..first + ATTACKERS)
-                .map(|turn| place(turn, attacks))
-                .collect();
-            places.sort_unstable();
-            places.dedup();
-            assert_eq!(places.len(), ATTACKERS, "from turn {first}");
+        assert!(attacks::all().len() >= ATTACKERS);
+        for attacks in ATTACKERS..200 {
+            for first in 0..attacks {
+                let mut places: Vec<usize> = (first..first + ATTACKERS)
+                    .map(|turn| place(turn, attacks))
+                    .collect();
+                places.sort_unstable();
+                places.dedup();
+                assert_eq!(places.len(), ATTACKERS, "from turn {first} of {attacks}");
+            }
+            let mut all: Vec<usize> = (0..attacks).map(|turn| place(turn, attacks)).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..attacks).collect::<Vec<_>>());
         }
-        let mut all: Vec<usize> = (0..attacks).map(|turn| place(turn, attacks)).collect();
-        all.sort_unstable();
-        assert_eq!(all, (0..attacks).collect::<Vec<_>>());
     }
 
     #[test]
