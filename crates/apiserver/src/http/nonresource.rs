@@ -176,10 +176,11 @@ fn openapi_index(call: &Call<'_>) -> Result<Response, ApiError> {
     let registry = &call.view.registry;
     let documents = &call.server.documents;
     let index = documents.get(registry, "openapi/index", || {
+        let mut shared = openapi::Shared::default();
         let hashes = openapi::group_versions(registry.resources())
             .into_iter()
             .filter_map(|path| {
-                let document = openapi_made(call, &path)?;
+                let document = openapi_made(call, &path, &mut shared)?;
                 Some((path, document.hash.clone()))
             })
             .collect::<Vec<_>>();
@@ -214,17 +215,17 @@ fn openapi_v2(call: &Call<'_>) -> Result<Response, ApiError> {
     cached(call, &document, content_type)
 }
 
-fn openapi_made(call: &Call<'_>, path: &str) -> Option<Arc<Document>> {
+fn openapi_made(call: &Call<'_>, path: &str, shared: &mut openapi::Shared) -> Option<Arc<Document>> {
     let registry = &call.view.registry;
     call.server
         .documents
         .get(registry, &format!("openapi/{path}"), || {
-            openapi::document(registry.resources(), path)
+            openapi::document(registry.resources(), path, shared)
         })
 }
 
 fn openapi_document(call: &Call<'_>, rest: &[&str]) -> Result<Response, ApiError> {
-    match openapi_made(call, &rest.join("/")) {
+    match openapi_made(call, &rest.join("/"), &mut openapi::Shared::default()) {
         Some(document) => cached(call, &document, "application/json"),
         None => Ok(not_found()),
     }

@@ -3,10 +3,38 @@
 use super::META;
 use crate::registry::{Resource, SchemaSource};
 use equate_manifest::schema::{Schema, kubernetes, kubernetes_descriptions, kubernetes_resources};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::sync::Arc;
 
 const REFERENCE: &str = "#/components/schemas/";
+const OF_EACH_GROUP: [&str; 2] = ["DeleteOptions", "WatchEvent"];
+
+/// The built-in schemas that documents share: each is published once.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    by_name: HashMap<String, Rc<Published>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Published {
+    pub(super) json: Box<RawValue>,
+    references: Vec<String>,
+}
+
+impl Published {
+    fn new(schema: &Value) -> Option<Rc<Published>> {
+        let mut found = Vec::new();
+        references(schema, &mut found);
+        let json = to_raw_value(schema).ok()?;
+        Some(Rc::new(Published {
+            json,
+            references: found,
+        }))
+    }
+}
 
 pub(super) fn builtin_name(resource: &Resource) -> Option<&str> {
     match &resource.schema {
@@ -52,7 +80,8 @@ pub(super) fn reachable(
     paths: &Map<String, Value>,
     used: &[&Arc<Resource>],
     group_version: Option<(&str, &str)>,
-) -> Map<String, Value> {
+    shared: &mut Shared,
+) -> BTreeMap<String, Rc<Published>> {
     let mut wanted = Vec::new();
     for path in paths.values() {
         references(path, &mut wanted);
@@ -64,30 +93,47 @@ pub(super) fn reachable(
     if used.iter().any(watched) {
         wanted.push(format!("{META}WatchEvent"));
     }
-    let mut schemas = Map::new();
+    let mut schemas = BTreeMap::new();
     while let Some(name) = wanted.pop() {
         if schemas.contains_key(&name) {
             continue;
         }
-        if let Some(mut schema) = schema(&name, used) {
-            if [format!("{META}DeleteOptions"), format!("{META}WatchEvent")].contains(&name)
-                && let Some((group, version)) = group_version
-                && let Some(Value::Array(kinds)) = schema.get_mut("x-kubernetes-group-version-kind")
-            {
-                let kind = &name[META.len()..];
-                kinds.push(json!({"group": group, "version": version, "kind": kind}));
-            }
-            references(&schema, &mut wanted);
+        let schema = match OF_EACH_GROUP.contains(&name.strip_prefix(META).unwrap_or_default()) {
+            true => of_group(&name, group_version),
+            false => shared.get(&name).or_else(|| Published::new(&custom(&name, used)?)),
+        };
+        if let Some(schema) = schema {
+            wanted.extend(schema.references.iter().cloned());
             schemas.insert(name, schema);
         }
     }
     schemas
 }
 
-fn schema(name: &str, used: &[&Arc<Resource>]) -> Option<Value> {
-    if let Some(schema) = kubernetes().get(name) {
-        return Some(publish(schema, Some(name)));
+impl Shared {
+    fn get(&mut self, name: &str) -> Option<Rc<Published>> {
+        if let Some(published) = self.by_name.get(name) {
+            return Some(Rc::clone(published));
+        }
+        let published = Published::new(&publish(kubernetes().get(name)?, Some(name)))?;
+        self.by_name.insert(name.to_owned(), Rc::clone(&published));
+        Some(published)
     }
+}
+
+/// The schema of a kind that each group and version has.
+fn of_group(name: &str, group_version: Option<(&str, &str)>) -> Option<Rc<Published>> {
+    let mut schema = publish(kubernetes().get(name)?, Some(name));
+    if let Some((group, version)) = group_version
+        && let Some(Value::Array(kinds)) = schema.get_mut("x-kubernetes-group-version-kind")
+    {
+        let kind = &name[META.len()..];
+        kinds.push(json!({"group": group, "version": version, "kind": kind}));
+    }
+    Published::new(&schema)
+}
+
+fn custom(name: &str, used: &[&Arc<Resource>]) -> Option<Value> {
     used.iter().find_map(|resource| {
         let SchemaSource::Custom(custom) = &resource.schema else {
             return None;

@@ -12,10 +12,14 @@ mod v2;
 mod v2_protobuf;
 
 use crate::registry::{Resource, SchemaSource};
+pub(crate) use components::Shared;
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha512};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -62,18 +66,34 @@ pub(crate) fn index(documents: &[(String, String)]) -> Value {
 }
 
 /// The document of a name as in [`group_versions`], as JSON.
-pub(crate) fn document(resources: &[Arc<Resource>], name: &str) -> Option<Vec<u8>> {
-    let Parts { paths, schemas } = parts(resources, name)?;
-    let document = json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "1.36"},
-        "paths": paths,
-        "components": {
-            "schemas": schemas,
-            "securitySchemes": { "BearerToken": bearer_token() },
+pub(crate) fn document(resources: &[Arc<Resource>], name: &str, shared: &mut Shared) -> Option<Vec<u8>> {
+    let Parts { paths, schemas } = parts(resources, name, shared)?;
+    let schemas = schemas.iter();
+    let document = Document {
+        components: Components {
+            schemas: schemas.map(|(name, schema)| (&**name, &*schema.json)).collect(),
+            security_schemes: json!({ "BearerToken": bearer_token() }),
         },
-    });
+        info: json!({"title": "Kubernetes", "version": "1.36"}),
+        openapi: "3.0.0",
+        paths,
+    };
     serde_json::to_vec(&document).ok()
+}
+
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    components: Components<'a>,
+    info: Value,
+    openapi: &'static str,
+    paths: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Components<'a> {
+    schemas: BTreeMap<&'a str, &'a RawValue>,
+    security_schemes: Value,
 }
 
 /// One document of OpenAPI v2 for all groups and versions, as JSON.
@@ -88,8 +108,9 @@ pub(crate) fn document_v2_protobuf(resources: &[Arc<Resource>]) -> Option<Vec<u8
 
 fn value_v2(resources: &[Arc<Resource>]) -> Option<Value> {
     let mut all = v2::Document::default();
+    let mut shared = Shared::default();
     for name in group_versions(resources) {
-        all.add(parts(resources, &name)?);
+        all.add(parts(resources, &name, &mut shared)?);
     }
     Some(json!({
         "swagger": "2.0",
@@ -112,10 +133,10 @@ fn bearer_token() -> Value {
 
 struct Parts {
     paths: Map<String, Value>,
-    schemas: Map<String, Value>,
+    schemas: BTreeMap<String, Rc<components::Published>>,
 }
 
-fn parts(resources: &[Arc<Resource>], name: &str) -> Option<Parts> {
+fn parts(resources: &[Arc<Resource>], name: &str, shared: &mut Shared) -> Option<Parts> {
     let parts: Vec<&str> = name.split('/').collect();
     let (paths, used): (Map<String, Value>, Vec<&Arc<Resource>>) = match parts.as_slice() {
         ["version"] => {
@@ -157,7 +178,7 @@ fn parts(resources: &[Arc<Resource>], name: &str) -> Option<Parts> {
         ["apis", group, version] => Some((*group, *version)),
         _ => None,
     };
-    let schemas = components::reachable(&paths, &used, group_version);
+    let schemas = components::reachable(&paths, &used, group_version, shared);
     Some(Parts { paths, schemas })
 }
 

@@ -60,11 +60,12 @@ fn documents_equal_upstream() {
     let resources = builtin();
     let names = group_versions(&resources);
     assert_eq!(names.len(), 3 + 20 + 22);
+    let mut shared = Shared::default();
     for name in names {
         let file = folder.join(format!("{}_openapi.json", name.replace('/', "__")));
         let text = std::fs::read_to_string(&file).expect("upstream has the document");
         let mut expected: Value = serde_json::from_str(&text).expect("upstream's document is JSON");
-        let bytes = document(&resources, &name).expect("the document is made");
+        let bytes = document(&resources, &name, &mut shared).expect("the document is made");
         let mut made: Value = serde_json::from_slice(&bytes).expect("the document is JSON");
         let paths = expected["paths"].as_object_mut().expect("paths");
         paths.retain(|path, _| {
@@ -110,8 +111,8 @@ fn documents_are_cached_by_the_hash_of_their_bytes() {
         "/openapi/v3/api/v1?hash=CF83E1357EEFB8BDF1542850D66D8007D620E4050B5715DC83F4A921D36CE9CE\
          47D0D13C5D85F2B0FF8318D2877EEC2F63B931BD47417A81A538327AF927DA3E"
     );
-    assert_eq!(document(&builtin(), "apis/apps/v2"), None);
-    assert_eq!(document(&builtin(), "apis/ex.io"), None);
+    assert_eq!(document(&builtin(), "apis/apps/v2", &mut Shared::default()), None);
+    assert_eq!(document(&builtin(), "apis/ex.io", &mut Shared::default()), None);
 }
 
 fn custom(crd: &Value) -> Arc<Resource> {
@@ -184,7 +185,7 @@ fn a_custom_document_equals_the_recorded_one() {
     }
     let names = group_versions(&resources);
     assert!(names.contains(&"apis/ex.io/v1".to_owned()) && !names.contains(&"apis/ex.io".to_owned()));
-    let bytes = document(&resources, "apis/ex.io/v1").expect("the document is made");
+    let bytes = document(&resources, "apis/ex.io/v1", &mut Shared::default()).expect("the document is made");
     let mut made: Value = serde_json::from_slice(&bytes).expect("the document is JSON");
     strip(&mut made, false);
     let schemas = made["components"]["schemas"].take();

@@ -19,8 +19,13 @@ impl Document {
         for (path, item) in part.paths {
             self.paths.insert(path, path_item(item));
         }
-        for (name, mut schema) in part.schemas {
-            if let Some(present) = self.definitions.get_mut(&name) {
+        for (name, published) in part.schemas {
+            let present = self.definitions.get_mut(&name);
+            if present.as_ref().is_some_and(|schema| schema.get(KINDS).is_none()) {
+                continue;
+            }
+            let mut schema: Value = serde_json::from_str(published.json.get()).unwrap_or_default();
+            if let Some(present) = present {
                 merge_kinds(present, &mut schema);
                 continue;
             }
