@@ -73,6 +73,8 @@ struct Measured {
     memory: Vec<(f64, f64)>,
     /// The minutes in which commits began, and milliseconds until applied.
     applied: Vec<(f64, f64)>,
+    /// Of those, until fetched, and for the longest read of the API meanwhile.
+    steps: Vec<(f64, f64)>,
     /// Before the attackers.
     files: f64,
     /// The same, MiB.
@@ -101,8 +103,10 @@ impl Measured {
         self.fetched.push(taken.fetched);
         taken.reads.iter().for_each(|read| self.reads.push(*read));
         self.memory.push((minutes(now), memory));
-        self.applied
-            .push((minutes(at), taken.applied.as_secs_f64() * 1e3));
+        let milliseconds = |time: &Duration| time.as_secs_f64() * 1e3;
+        self.applied.push((minutes(at), milliseconds(&taken.applied)));
+        let longest = taken.reads.iter().max().map_or(f64::NAN, milliseconds);
+        self.steps.push((milliseconds(&taken.fetched), longest));
         let part = at.as_secs() / PART.as_secs();
         self.parts.entry(part).or_default().push(taken.applied);
     }
@@ -147,15 +151,16 @@ pub(super) fn run(binary: &Path, time: Duration) -> Outcome {
             Err(_) => Ok(Vec::new()),
         };
         let measured = honest.join().map_err(|_| "the measuring thread panicked")?;
-        Ok((measured?, left?))
+        Ok((measured?, left))
     });
     let outcome = measured.and_then(|(measured, left)| {
         let presences = attackers.presences.lock().unwrap_or_else(PoisonError::into_inner);
         let came: BTreeSet<&str> = presences.iter().map(|one| one.attack).collect();
         println!("attacks that came: {} of {}", came.len(), attacks::all().len());
-        tell_worst("longest commits, in ms", &measured.applied, &presences);
-        tell_worst("most memory, in MiB", &measured.memory, &presences);
-        runtime.block_on(judge(&session, &measured, &left))
+        tell_longest(&measured);
+        tell_worst("longest commits", &measured.applied, &presences);
+        tell_worst("most memory", &measured.memory, &presences);
+        runtime.block_on(judge(&session, &measured, &left?))
     });
     runtime.shutdown_background();
     outcome
@@ -389,7 +394,13 @@ impl Attackers<'_> {
     }
 
     async fn clear(&self, (attack, namespace): Gone) -> Outcome {
-        let left = ground::clear(self.session, &namespace).await?;
+        let mut left = ground::clear(self.session, &namespace).await;
+        if let Err(error) = &left {
+            eprintln!("{attack}: {error}; tried again");
+            sleep(Duration::from_secs(1)).await;
+            left = ground::clear(self.session, &namespace).await;
+        }
+        let left = left?;
         if left > 0 {
             eprintln!("{attack}: {left} objects were left in {namespace}, and their finalizers removed");
         }
@@ -410,31 +421,47 @@ fn common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// Prints the attacks beside which one of ten samples was largest.
-fn tell_worst(what: &str, samples: &[(f64, f64)], presences: &[Presence]) {
-    let values = ninths(samples, presences);
-    let worst = values.iter().take(WORST);
-    let worst = worst.map(|(attack, value)| format!("{value:.0} beside {attack}"));
-    println!("{what}, one of ten: {}", worst.collect::<Vec<_>>().join("; "));
+fn tell_longest(measured: &Measured) {
+    let mut all: Vec<_> = measured.applied.iter().zip(&measured.steps).collect();
+    all.sort_by(|one, other| other.0.1.total_cmp(&one.0.1));
+    for ((at, applied), (fetched, read)) in all.into_iter().take(WORST) {
+        println!(
+            "  minute {at:>5.2}: applied after {applied:.0} ms, fetched after {fetched:.0} ms, longest read {read:.0} ms"
+        );
+    }
 }
 
-/// The value that one of ten samples beside each attack exceeds, the largest first.
-fn ninths(samples: &[(f64, f64)], presences: &[Presence]) -> Vec<(&'static str, f64)> {
-    let mut beside: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+/// Prints the attacks that were there most often when one of a hundred samples was largest.
+fn tell_worst(what: &str, samples: &[(f64, f64)], presences: &[Presence]) {
+    let values = shares(samples, presences);
+    let worst = values.iter().take(WORST);
+    let worst = worst.map(|(attack, share)| format!("{:.0} % beside {attack}", share * 100.0));
+    println!(
+        "{what}, one of a hundred: {}",
+        worst.collect::<Vec<_>>().join("; ")
+    );
+}
+
+/// The share of the largest samples that were taken beside each attack, the largest share first.
+fn shares(samples: &[(f64, f64)], presences: &[Presence]) -> Vec<(&'static str, f64)> {
+    let mut largest: Vec<&(f64, f64)> = samples.iter().filter(|(_, value)| !value.is_nan()).collect();
+    largest.sort_by(|one, other| other.1.total_cmp(&one.1));
+    largest.truncate(samples.len().div_ceil(100));
+    let mut beside: BTreeMap<&'static str, BTreeSet<usize>> = BTreeMap::new();
     for one in presences {
-        let during = samples
-            .iter()
-            .filter(|(at, _)| (one.from..one.until).contains(at));
-        let values = during.map(|(_, value)| value).filter(|value| !value.is_nan());
-        beside.entry(one.attack).or_default().extend(values);
+        let during = largest.iter().enumerate();
+        let during = during.filter(|(_, (at, _))| (one.from..one.until).contains(at));
+        beside
+            .entry(one.attack)
+            .or_default()
+            .extend(during.map(|(sample, _)| sample));
     }
-    let ninth = |(attack, mut values): (&'static str, Vec<f64>)| {
-        values.sort_by(f64::total_cmp);
-        Some((attack, *values.get(values.len() * 9 / 10)?))
+    let share = |(attack, found): (&'static str, BTreeSet<usize>)| {
+        (attack, found.len() as f64 / largest.len() as f64)
     };
-    let mut ninths: Vec<(&str, f64)> = beside.into_iter().filter_map(ninth).collect();
-    ninths.sort_by(|one, other| other.1.total_cmp(&one.1));
-    ninths
+    let mut shares: Vec<(&str, f64)> = beside.into_iter().map(share).collect();
+    shares.sort_by(|one, other| other.1.total_cmp(&one.1));
+    shares
 }
 
 /// The honest Kustomizations, and the repositories that they read.
@@ -619,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn values_count_beside_the_attacks_of_their_time() {
+    fn the_largest_count_for_the_attacks_of_their_time() {
         let presence = |attack: &'static str, from: f64, until: f64| Presence { attack, from, until };
         let presences = [
             presence("a", 0.0, 2.0),
@@ -627,7 +654,7 @@ mod tests {
             presence("a", 3.0, 9.0),
         ];
         let samples = [(0.5, 10.0), (1.5, 20.0), (2.5, 90.0), (3.5, 30.0)];
-        assert_eq!(ninths(&samples, &presences), [("b", 90.0), ("a", 30.0)]);
+        assert_eq!(shares(&samples, &presences), [("b", 1.0), ("a", 0.0)]);
     }
 
     #[test]
