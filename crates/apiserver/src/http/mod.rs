@@ -308,6 +308,7 @@ impl Call<'_> {
         let options = self.delete_options(body).await?;
         let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
         let page = list::page(self.api(), &self.view, &target.resource, namespace, &listing).await?;
+        let mut warnings = Vec::new();
         for entry in &page.entries {
             let name = entry.view()["metadata"]["name"]
                 .as_str()
@@ -317,13 +318,16 @@ impl Call<'_> {
                 name,
                 ..target.clone()
             };
-            match self.api().delete(&one, &options, &self.identity).await {
+            let deleted = self.api().delete(&one, &options, &self.identity, &mut warnings);
+            match deleted.await {
                 Ok(_) => {}
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
             }
         }
-        list::respond(&reply, &target.resource, &page)
+        let mut response = list::respond(&reply, &target.resource, &page)?;
+        respond::warn(response.headers_mut(), &warnings);
+        Ok(response)
     }
 
     async fn item(self, target: Target, body: axum::body::Body) -> Result<Response, ApiError> {
@@ -346,7 +350,11 @@ impl Call<'_> {
                 self.allowed(&target.resource, "delete")?;
                 let reply = self.reply_for(&target.resource)?;
                 let options = self.delete_options(body).await?;
-                let deleted = self.api().delete(&target, &options, &self.identity).await?;
+                let mut warnings = Vec::new();
+                let deleted = self
+                    .api()
+                    .delete(&target, &options, &self.identity, &mut warnings)
+                    .await?;
                 let deleted = match deleted {
                     Deleted::Gone(object) => {
                         Deleted::Gone(self.api().object_as(&target.resource, object).await?)
@@ -355,7 +363,9 @@ impl Call<'_> {
                         Deleted::Marked(self.api().object_as(&target.resource, object).await?)
                     }
                 };
-                Ok(deleted_response(&reply, &target, &deleted))
+                let mut response = deleted_response(&reply, &target, &deleted);
+                respond::warn(response.headers_mut(), &warnings);
+                Ok(response)
             }
             _ => Err(ApiError::method_not_allowed()),
         }

@@ -100,7 +100,9 @@ pub(super) fn reachable(
         }
         let schema = match OF_EACH_GROUP.contains(&name.strip_prefix(META).unwrap_or_default()) {
             true => of_group(&name, group_version),
-            false => shared.get(&name).or_else(|| Published::new(&custom(&name, used)?)),
+            false => shared
+                .get(&name)
+                .or_else(|| Published::new(&custom(&name, used)?)),
         };
         if let Some(schema) = schema {
             wanted.extend(schema.references.iter().cloned());

@@ -302,7 +302,8 @@ impl Api {
         object: &Value,
         stored: Option<&Value>,
     ) -> Result<Vec<Change>, ApiError> {
-        if target.namespace.is_empty() || target.endpoint != Endpoint::Main {
+        let handled = matches!(target.endpoint, Endpoint::Main | Endpoint::Other("resize"));
+        if target.namespace.is_empty() || !handled {
             return Ok(Vec::new());
         }
         let id = ResourceId::new("", "resourcequotas");

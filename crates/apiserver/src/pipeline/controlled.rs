@@ -90,7 +90,9 @@ impl Cluster for Api {
                     uid: Some(uid),
                     ..DeleteOptions::default()
                 };
-                self.delete(&target, &options, &identity).await.map(|_| ())
+                self.delete(&target, &options, &identity, &mut Vec::new())
+                    .await
+                    .map(|_| ())
             }
             Action::Delete {
                 key,
@@ -105,7 +107,9 @@ impl Cluster for Api {
                     propagation: Some(propagation.text().to_owned()),
                     ..DeleteOptions::default()
                 };
-                self.delete(&target, &options, &identity).await.map(|_| ())
+                self.delete(&target, &options, &identity, &mut Vec::new())
+                    .await
+                    .map(|_| ())
             }
         }
     }

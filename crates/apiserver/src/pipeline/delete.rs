@@ -30,6 +30,7 @@ impl Api {
         target: &Target,
         options: &DeleteOptions,
         identity: &Identity,
+        warnings: &mut Vec<String>,
     ) -> Result<Deleted, ApiError> {
         if target.resource.is_namespace() && NAMESPACES_KEPT.contains(&target.name.as_str()) {
             return Err(ApiError::forbidden(
@@ -53,10 +54,15 @@ impl Api {
                 old: Some(shown.object()),
                 dry_run: options.dry_run,
             };
-            let mut warnings = policies::review(&view, &request)?;
-            webhooks::review_deletion(&self.webhooks, &view, &request, &mut warnings).await?;
+            let mut found = policies::review(&view, &request)?;
+            webhooks::review_deletion(&self.webhooks, &view, &request, &mut found).await?;
             let marked = self.marked(target, options, current.object());
             if let Some(done) = self.commit_delete(target, options, &current, marked).await? {
+                for warning in found {
+                    if !warnings.contains(&warning) {
+                        warnings.push(warning);
+                    }
+                }
                 return Ok(done);
             }
         }

@@ -47,7 +47,9 @@ impl Api {
             }
         }
         self.mark_disrupted(target, &mut options).await?;
-        self.delete(target, &options, identity).await.map(|_| ())
+        self.delete(target, &options, identity, &mut Vec::new())
+            .await
+            .map(|_| ())
     }
 
     fn pod(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {

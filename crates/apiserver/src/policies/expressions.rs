@@ -98,50 +98,22 @@ fn compiled<'a>(policy: &'a Value, list: &str, field: &str) -> Vec<Compiled<'a>>
         .collect()
 }
 
-/// Whether all `matchConditions` of a webhook hold.
-pub(super) fn conditions_hold(webhook: &Value, inputs: &Inputs<'_>) -> Result<bool, String> {
-    let conditions = compiled(webhook, "matchConditions", "expression");
-    let mut run = Run {
-        inputs,
-        cost: COST_TOTAL_MAX,
-        variables: Vec::new(),
-    };
-    for condition in &conditions {
-        if !matches!(run.value(condition, "expression")?, Val::Bool(true)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+/// Whether all `matchConditions` of a webhook, or of the spec of a policy, hold.
+pub(super) fn conditions_hold(conditional: &Value, inputs: &Inputs<'_>) -> Result<bool, String> {
+    let conditions = compiled(conditional, "matchConditions", "expression");
+    Run::new(inputs).all_hold(&conditions)
 }
 
-/// Whether the conditions of a mutating policy hold, and the values of its mutations.
-pub(super) fn changes(
-    policy: &Value,
-    mutations: &[Result<Program, String>],
-    inputs: &Inputs<'_>,
-) -> Result<Vec<Value>, String> {
-    let conditions = compiled(policy, "spec.matchConditions", "expression");
+/// The value of a mutation's `jsonPatch` or `applyConfiguration`.
+pub(super) fn change(policy: &Value, mutation: &Value, inputs: &Inputs<'_>) -> Result<Value, String> {
     let variables = compiled(policy, "spec.variables", "expression");
-    let mut run = Run {
-        inputs,
-        cost: COST_TOTAL_MAX,
-        variables: Vec::new(),
+    let mutation = Compiled {
+        entry: mutation,
+        program: compile_in(text(mutation, "expression"), &MUTATION),
     };
-    for condition in &conditions {
-        if !matches!(run.value(condition, "expression")?, Val::Bool(true)) {
-            return Ok(Vec::new());
-        }
-    }
+    let mut run = Run::new(inputs);
     run.compose(&variables);
-    let mut out = Vec::new();
-    for program in mutations {
-        let program = program
-            .as_ref()
-            .map_err(|why| format!("compilation error: {why}"))?;
-        let value = run.evaluate(program).map_err(|error| run.cause(&error))?;
-        out.push(super::mutation::to_json(&value)?);
-    }
-    Ok(out)
+    super::mutation::to_json(&run.value(&mutation, "expression")?)
 }
 
 /// The validations that deny or fail; none if a condition does not hold.
@@ -150,17 +122,11 @@ pub(super) fn validate(policy: &Value, inputs: &Inputs<'_>) -> Vec<Outcome> {
     let variables = compiled(policy, "spec.variables", "expression");
     let validations = compiled(policy, "spec.validations", "expression");
     let messages = compiled(policy, "spec.validations", "messageExpression");
-    let mut run = Run {
-        inputs,
-        cost: COST_TOTAL_MAX,
-        variables: Vec::new(),
-    };
-    for condition in &conditions {
-        match run.value(condition, "expression") {
-            Ok(Val::Bool(true)) => {}
-            Ok(_) => return Vec::new(),
-            Err(why) => return vec![Outcome::Failed(why)],
-        }
+    let mut run = Run::new(inputs);
+    match run.all_hold(&conditions) {
+        Ok(true) => {}
+        Ok(false) => return Vec::new(),
+        Err(why) => return vec![Outcome::Failed(why)],
     }
     run.compose(&variables);
     let mut outcomes = Vec::new();
@@ -184,7 +150,33 @@ struct Run<'a, 'i> {
     variables: Vec<(&'a str, Evaluated<'a>)>,
 }
 
-impl<'a> Run<'a, '_> {
+impl<'a, 'i> Run<'a, 'i> {
+    fn new(inputs: &'i Inputs<'a>) -> Self {
+        Self {
+            inputs,
+            cost: COST_TOTAL_MAX,
+            variables: Vec::new(),
+        }
+    }
+
+    /// A condition that is false counts more than one that fails.
+    fn all_hold(&mut self, conditions: &'a [Compiled<'_>]) -> Result<bool, String> {
+        let mut failed = Vec::new();
+        for condition in conditions {
+            match self.value(condition, "expression") {
+                Ok(Val::Bool(true)) => {}
+                Ok(_) => return Ok(false),
+                Err(why) if failed.contains(&why) => {}
+                Err(why) => failed.push(why),
+            }
+        }
+        match failed.as_slice() {
+            [] => Ok(true),
+            [one] => Err(one.clone()),
+            _ => Err(format!("[{}]", failed.join(", "))),
+        }
+    }
+
     fn value(&mut self, compiled: &'a Compiled<'_>, field: &str) -> Result<Val<'a>, String> {
         let program = match &compiled.program {
             Ok(program) => program,

@@ -80,7 +80,9 @@ impl Request<'_> {
 pub(crate) fn review(view: &View, request: &Request<'_>) -> Result<Vec<String>, ApiError> {
     let mut warnings = Vec::new();
     for (policy, binding) in bound(&VALIDATING, &VALIDATING_BINDINGS, request, view) {
-        for denial in denials(policy, binding, request, view) {
+        let denials = denials(policy, binding, request, view)
+            .map_err(|denial| refusal(request, policy, binding, &denial))?;
+        for denial in denials {
             for action in items(binding, "spec.validationActions") {
                 match action.as_str() {
                     Some("Deny") => return Err(refusal(request, policy, binding, &denial)),
@@ -154,7 +156,13 @@ struct Denial {
     reason: String,
 }
 
-fn denials(policy: &Value, binding: &Value, request: &Request<'_>, view: &View) -> Vec<Denial> {
+/// The denials that the binding's actions answer, or one that refuses the write whatever the actions.
+fn denials(
+    policy: &Value,
+    binding: &Value,
+    request: &Request<'_>,
+    view: &View,
+) -> Result<Vec<Denial>, Denial> {
     let fails = text(policy, "spec.failurePolicy") != "Ignore";
     let failed = |message: String| Denial {
         message,
@@ -162,8 +170,8 @@ fn denials(policy: &Value, binding: &Value, request: &Request<'_>, view: &View) 
     };
     let params = match params::collect(policy, binding, request, view) {
         Ok(params) => params,
-        Err(why) if fails => return vec![failed(format!("failed to configure binding: {why}"))],
-        Err(_) => return Vec::new(),
+        Err(why) if fails => return Err(failed(format!("failed to configure binding: {why}"))),
+        Err(_) => return Ok(Vec::new()),
     };
     let namespace = namespace_of(request, view);
     let described = request.describe();
@@ -184,7 +192,7 @@ fn denials(policy: &Value, binding: &Value, request: &Request<'_>, view: &View) 
             }
         }
     }
-    out
+    Ok(out)
 }
 
 /// The namespace's metadata, spec and status, as expressions see them.
@@ -208,8 +216,7 @@ fn namespace_of(request: &Request<'_>, view: &View) -> Option<Value> {
 
 fn refusal(request: &Request<'_>, policy: &Value, binding: &Value, denial: &Denial) -> ApiError {
     let message = format!(
-        "{} '{}' with binding '{}' denied request: {}",
-        text(policy, "kind"),
+        "ValidatingAdmissionPolicy '{}' with binding '{}' denied request: {}",
         text(policy, "metadata.name"),
         text(binding, "metadata.name"),
         denial.message

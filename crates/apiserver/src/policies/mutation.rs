@@ -1,12 +1,12 @@
 //! MutatingAdmissionPolicy: an expression makes a partial object or a JSON patch.
 
-use super::expressions::{Inputs, MUTATION, changes, compile_in};
-use super::{Denial, GROUP, Request, bound, namespace_of, params, refusal};
-use crate::builtin::tree::{items, text};
+use super::expressions::{Inputs, MUTATION, change, compile_in, conditions_hold};
+use super::{GROUP, Request, bound, namespace_of, params};
+use crate::builtin::tree::{get, items, text};
 use crate::pipeline::{View, normal_form};
-use crate::status::ApiError;
+use crate::status::{ApiError, Cause};
 use crate::store::ResourceId;
-use equate_cel::{List, Map, Program, Val};
+use equate_cel::{List, Map, Val};
 use equate_manifest::patch::json::Patch;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -31,66 +31,114 @@ pub(crate) fn mutate(view: &View, request: Request<'_>, object: &mut Value) -> R
         ..request
     };
     for (policy, binding) in bound(&MUTATING, &MUTATING_BINDINGS, &request, view) {
-        let changed = one(view, request, policy, binding, object);
-        match changed {
-            Ok(changed) => *object = changed,
-            Err(_) if text(policy, "spec.failurePolicy") == "Ignore" => {}
-            Err(message) => {
-                let denial = Denial {
-                    message,
-                    reason: String::new(),
-                };
-                return Err(refusal(&request, policy, binding, &denial));
+        match one(view, request, policy, binding, object) {
+            Err(problem) if text(policy, "spec.failurePolicy") != "Ignore" => {
+                return Err(refusal(&request, policy, binding, &problem));
             }
+            _ => {}
         }
     }
     Ok(())
 }
 
+struct Problem {
+    message: String,
+    reason: &'static str,
+}
+
+/// The first problem of a policy. Mutations after it still change the object, as `Ignore` asks.
 fn one(
     view: &View,
     request: Request<'_>,
     policy: &Value,
     binding: &Value,
-    object: &Value,
-) -> Result<Value, String> {
+    object: &mut Value,
+) -> Result<(), Problem> {
+    let params = params::collect(policy, binding, &request, view).map_err(|why| Problem {
+        message: format!("failed to configure binding: {why}"),
+        reason: "Forbidden",
+    })?;
     let namespace = namespace_of(&request, view);
     let described = request.describe();
-    let mutations: Vec<Result<Program, String>> = items(policy, "spec.mutations")
-        .iter()
-        .map(|mutation| compile_in(expression(mutation).1, &MUTATION))
-        .collect();
-    let mut object = object.clone();
-    for param in params::collect(policy, binding, &request, view)? {
-        // each mutation sees those before it
-        for (at, mutation) in items(policy, "spec.mutations").iter().enumerate() {
-            let inputs = Inputs {
-                object: Some(&object),
-                old: request.old,
-                request: &described,
-                params: param,
-                namespace: namespace.as_ref(),
-            };
-            let made = changes(policy, &mutations[at..=at], &inputs)?;
-            let Some(change) = made.into_iter().next() else {
+    let mut failed = None;
+    for param in params {
+        let inputs = Inputs {
+            object: None,
+            old: request.old,
+            request: &described,
+            params: param,
+            namespace: namespace.as_ref(),
+        };
+        let seen = Inputs {
+            object: Some(object),
+            ..inputs
+        };
+        match conditions_hold(get(policy, "spec"), &seen) {
+            Ok(true) => {}
+            Ok(false) => continue,
+            Err(why) => {
+                failed.get_or_insert(why);
                 continue;
+            }
+        }
+        // each mutation sees those before it
+        for mutation in items(policy, "spec.mutations") {
+            let seen = Inputs {
+                object: Some(object),
+                ..inputs
             };
-            let (kind, _) = expression(mutation);
-            let changed = match kind {
-                "JSONPatch" => patched(&object, &change)?,
-                _ => merged(&request, &object, change)?,
-            };
-            object = normal_form(&request.target.resource, changed)?;
+            match mutated(&request, policy, mutation, &seen) {
+                Ok(changed) => *object = changed,
+                Err(why) => {
+                    failed.get_or_insert(why);
+                }
+            }
         }
     }
-    Ok(object)
+    match failed {
+        None => Ok(()),
+        Some(message) => Err(Problem {
+            message,
+            reason: "Invalid",
+        }),
+    }
 }
 
-fn expression(mutation: &Value) -> (&str, &str) {
-    match text(mutation, "patchType") {
-        "JSONPatch" => ("JSONPatch", text(mutation, "jsonPatch.expression")),
-        kind => (kind, text(mutation, "applyConfiguration.expression")),
+fn mutated(
+    request: &Request<'_>,
+    policy: &Value,
+    mutation: &Value,
+    inputs: &Inputs<'_>,
+) -> Result<Value, String> {
+    let object = inputs.object.unwrap_or(&Value::Null);
+    let changed = match text(mutation, "patchType") {
+        "JSONPatch" => patched(object, &change(policy, get(mutation, "jsonPatch"), inputs)?)?,
+        _ => {
+            let configuration = change(policy, get(mutation, "applyConfiguration"), inputs)?;
+            merged(request, object, configuration)?
+        }
+    };
+    normal_form(&request.target.resource, changed)
+}
+
+/// 403, also with the reason `Invalid`.
+fn refusal(request: &Request<'_>, policy: &Value, binding: &Value, problem: &Problem) -> ApiError {
+    let mut error = ApiError::forbidden(&request.target.group_resource(), request.name, "");
+    error.reason = problem.reason;
+    error.message = format!(
+        "policy '{}' with binding '{}' denied request: {}",
+        text(policy, "metadata.name"),
+        text(binding, "metadata.name"),
+        problem.message
+    );
+    if let Some(details) = &mut error.details {
+        details.causes.push(Cause {
+            reason: String::new(),
+            message: error.message.clone(),
+            field: String::new(),
+        });
     }
+    error
 }
 
 fn patched(object: &Value, operations: &Value) -> Result<Value, String> {

@@ -22,7 +22,7 @@ pub(crate) fn charge<'a>(
     stored: Option<&Value>,
     now: Timestamp,
 ) -> Result<Vec<Charge>, String> {
-    if stored.is_some_and(|stored| !is_handled(measured, object, stored)) {
+    if stored.is_some_and(|stored| !is_handled(measured, object, stored, now)) {
         return Ok(Vec::new());
     }
     let mut charges = Vec::new();
@@ -73,13 +73,13 @@ pub(crate) fn charge<'a>(
     Ok(charges)
 }
 
-/// Updates count where they can change the use: the type of a Service, a claim's size, a pod's scope.
-fn is_handled(measured: &Measured, object: &Value, stored: &Value) -> bool {
+/// Updates count where they can change the use: the type of a Service, a claim's size, a pod's scope or resources.
+fn is_handled(measured: &Measured, object: &Value, stored: &Value, now: Timestamp) -> bool {
     match measured.measure {
         Measure::Services | Measure::Claims => true,
         Measure::Pods => {
             let deadline = |pod: &Value| get(pod, "spec.activeDeadlineSeconds").is_i64();
-            deadline(object) != deadline(stored)
+            deadline(object) != deadline(stored) || measured.usage(object, now) != measured.usage(stored, now)
         }
         Measure::Count => false,
     }
