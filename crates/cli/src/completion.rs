@@ -115,4 +115,37 @@ mod tests {
         check("equate get sources git", "words");
         check("equate up ''", "words");
     }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_are_offered_in_fish() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("script.fish");
+        std::fs::write(&path, script(Shell::Fish, &equate_controllers::all())).unwrap();
+        let check = |words: &str, expected: &str| {
+            let text = format!(
+                "function equate; if string match -q -- '*-o name' \"$argv\"; \
+                 printf 'kustomization.x/apps\\nkustomization.x/infra\\n'; end; end; \
+                 source {}; complete -C '{words}'",
+                path.display()
+            );
+            let mut fish = std::process::Command::new("fish");
+            fish.args(["--no-config", "-c", &text]).current_dir(&place);
+            let Ok(output) = fish.output() else {
+                eprintln!("skipped: no fish");
+                return;
+            };
+            let printed = String::from_utf8(output.stdout).unwrap();
+            let errors = String::from_utf8(output.stderr).unwrap();
+            let offered: Vec<&str> = printed.lines().filter(|name| *name != "script.fish").collect();
+            assert_eq!(offered.join(" "), expected, "{words}: {errors}");
+        };
+        check("equate explain ks ", "apps infra");
+        check("equate debug kustomization ", "apps infra");
+        check("equate get -n shop ks in", "infra");
+        check("equate get ks/a", "ks/apps");
+        check("equate get ks/apps ks/i", "ks/infra");
+        check("equate get kustomiz", "kustomizations");
+        check("equate get sources ", "");
+    }
 }

@@ -1,7 +1,7 @@
 //! `equate suspend` and `equate resume`.
 
 use crate::connection::{self, ConnectError};
-use crate::failure::{Failure, is_broken_pipe};
+use crate::failure::{Failure, chain, is_broken_pipe};
 use crate::get::Scope;
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, RequestError, names};
@@ -118,7 +118,10 @@ impl Failure for SuspendError {
 }
 
 fn list(failures: &[ReconcileError]) -> String {
-    failures.iter().map(|failure| format!("\n  {failure}")).collect()
+    failures
+        .iter()
+        .map(|failure| format!("\n  {}", chain(failure)))
+        .collect()
 }
 
 pub(crate) async fn run_suspend(args: Suspend, kinds: &Kinds) -> Result<(), SuspendError> {

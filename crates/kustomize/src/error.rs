@@ -522,13 +522,15 @@ pub enum Fault {
     SubstitutedKind { id: String },
 }
 
-/// The text of evanphx/json-patch, which kustomize uses.
+/// The text of evanphx/json-patch, which kustomize uses, or one without Go's types.
 fn not_operations(problem: &PatchError) -> String {
     match problem {
         PatchError::Type { found, wanted } if wanted.starts_with("[]") => {
             format!("json: cannot unmarshal {found} into Go value of type jsonpatch.Patch")
         }
-        problem => problem.to_string(),
+        PatchError::Type { found, .. } => format!("an operation must be an object, but is of type {found}"),
+        PatchError::Field { found, field } => format!("{field} must be a string, but is of type {found}"),
+        problem @ PatchError::TooMany { .. } => problem.to_string(),
     }
 }
 

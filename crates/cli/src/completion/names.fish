@@ -16,7 +16,11 @@ function __equate_names
         end
         set i (math $i + 1)
     end
-    if test (count $positional) -eq 1
+    set -l current (commandline -ct)
+    if string match -qr '^[^/-][^/]*/' -- $current
+        set -l kind (string split -m 1 / -- $current)[1]
+        equate get $kind $options -o name 2>/dev/null | string replace -r '.*/' $kind/
+    else if test (count $positional) -eq 1
         string join \n -- $__equate_kinds
     else if test (count $positional) -eq 2; and not string match -qr '/|^(all|sources|images|artifacts)$' -- $positional[2]
         equate get $positional[2] $options -o name 2>/dev/null | string replace -r '.*/' ''

@@ -1,11 +1,14 @@
 use super::applied::written;
 use super::{Args, TerminalSize, explain_named};
 use crate::document::document;
+use crate::failure::Failure;
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
 use equate_api::helm::HelmRelease;
 use equate_manifest::object::Object;
+use equate_source::{Ignore, Limits, Tree};
 use equate_testkit::git::Repository;
+use equate_testkit::web::WebServer;
 use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt};
@@ -362,6 +365,27 @@ async fn unexplainable_objects_name_the_cause() {
 }
 
 #[tokio::test]
+async fn hints_name_the_object_that_exists() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let check = async |line: &str, expected: &str| {
+        let words = std::iter::once("explain").chain(line.split_whitespace());
+        let args = Line::try_parse_from(words).unwrap().args;
+        let client = &fixture.connection.client;
+        let explained = explain_named(client, &fixture.kinds, &args, std::path::Path::new("/")).await;
+        let hint = explained.unwrap_err().hint_with_names();
+        assert_eq!(hint.as_deref(), Some(expected), "{line}");
+    };
+    check(
+        "ks/apps -n default",
+        "run `equate explain kustomization apps -n flux-system`",
+    )
+    .await;
+    check("ks/aps", "run `equate explain kustomization apps -n flux-system`").await;
+    check("ns/flux-sytem", "run `equate explain namespace flux-system`").await;
+}
+
+#[tokio::test]
 async fn other_objects_are_explained_by_every_name() {
     let fixture = Fixture::start().await;
     fixture.apply(FLEET).await;
@@ -385,9 +409,19 @@ async fn other_objects_are_explained_by_every_name() {
             "{text}"
         );
     }
-    for name in ["gitrepo/fleet", "gitrepository.source.toolkit.fluxcd.io/fleet"] {
+    for (name, expected) in [
+        ("gitrepo/fleet", true),
+        // as `-o name` prints them, here and in kubectl
+        ("gitrepository.source.toolkit.fluxcd.io/fleet", true),
+        ("kustomization.kustomize.toolkit.fluxcd.io/apps", false),
+        ("helmrelease.helm.toolkit.fluxcd.io/redis", false),
+        (
+            "customresourcedefinition.apiextensions.k8s.io/receivers.notification.toolkit.fluxcd.io",
+            true,
+        ),
+    ] {
         let (healthy, text) = explain_line(&fixture, name).await;
-        assert_eq!(healthy, Some(true), "{text}");
+        assert_eq!(healthy, Some(expected), "{text}");
     }
     let (healthy, text) = explain_line(&fixture, "ns/flux-system -o json").await;
     assert_eq!(healthy, Some(true), "{text}");
@@ -400,21 +434,19 @@ async fn other_objects_are_explained_by_every_name() {
 const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: first\n---\napiVersion: v1\nkind: ConfigMap\n\
                         metadata:\n  name: settings\ndata:\n  replicas: \"2\"\n";
 
-fn fleet_repository() -> Repository {
+fn repository_of(url: &str) -> Repository {
     let repository = Repository::init().unwrap();
     repository
         .commit(&[("apps/settings.yaml", Some(SETTINGS))])
         .unwrap();
-    let url = "https://example.com/fleet.git";
     repository.configure("remote \"origin\"", "url", url).unwrap();
     std::fs::create_dir_all(repository.path().join("apps")).unwrap();
     std::fs::write(repository.path().join("apps/settings.yaml"), SETTINGS).unwrap();
     repository
 }
 
-#[tokio::test]
-async fn file_and_line_come_from_the_working_tree() {
-    let fixture = Fixture::start().await;
+/// A Kustomization that applies SETTINGS, and its object with a change by hand.
+async fn shop(fixture: &Fixture) {
     fixture.apply(FLEET).await;
     let inventory = "inventory: {entries: [{id: flux-system_settings__ConfigMap, v: v1}]}, lastAppliedRevision: \"main@sha1:0123456789012345678901234567890123456789\"";
     fixture
@@ -431,10 +463,16 @@ async fn file_and_line_come_from_the_working_tree() {
              data: {replicas: \"7\"}}",
         )
         .await;
+}
+
+#[tokio::test]
+async fn file_and_line_come_from_the_working_tree() {
+    let fixture = Fixture::start().await;
+    shop(&fixture).await;
     let place = tempfile::tempdir().unwrap();
     let (_, text) = explain_in(&fixture, "cm/settings -n flux-system", place.path()).await;
     assert!(text.contains("\nfile: unknown: "), "{text}");
-    let repository = fleet_repository();
+    let repository = repository_of("https://example.com/fleet.git");
     let (_, text) = explain_in(&fixture, "cm/settings -n flux-system", repository.path()).await;
     assert!(
         text.contains("\napplied by: Kustomization/flux-system/shop at main@sha1:01234567\n"),
@@ -447,6 +485,65 @@ async fn file_and_line_come_from_the_working_tree() {
     assert!(
         text.contains(".data.replicas = \"7\" by test") && text.contains("git has \"2\""),
         "{text}"
+    );
+}
+
+#[tokio::test]
+async fn file_and_line_come_from_a_reachable_artifact() {
+    let fixture = Fixture::start().await;
+    shop(&fixture).await;
+    // not the source's working tree: the line of its file is another one
+    let other = repository_of("https://example.com/other.git");
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir(place.path().join("apps")).unwrap();
+    std::fs::write(
+        place.path().join("apps/settings.yaml"),
+        format!("# reviewed\n{SETTINGS}"),
+    )
+    .unwrap();
+    let limits = Limits::default();
+    let tree = Tree::from_directory(place.path(), &Ignore::new(None), &limits).unwrap();
+    let mut archive = Vec::new();
+    let digest = tree.write_archive(&mut archive, &limits).unwrap().digest;
+    let server = WebServer::open().unwrap();
+    server.put("/fleet.tar.gz", archive);
+    let explained = async |artifact: &str, digest: &str| {
+        let source = format!(
+            "{{apiVersion: source.toolkit.fluxcd.io/v1, kind: GitRepository, \
+             metadata: {{name: fleet, namespace: flux-system}}, \
+             spec: {{url: 'https://example.com/fleet', interval: 1m}}, \
+             status: {{artifact: {{revision: '{HASH}', path: a, lastUpdateTime: '2026-01-01T00:00:00Z', \
+             digest: '{digest}', url: '{}/{artifact}'}}}}}}",
+            server.url()
+        );
+        fixture.apply(&source).await;
+        let (_, text) = explain_in(&fixture, "cm/settings -n flux-system -o json", other.path()).await;
+        let data: serde_json::Value = serde_json::from_str(&text).unwrap();
+        (
+            data["applied"]["file"].clone(),
+            data["applied"]["written"][0]["inGit"].clone(),
+        )
+    };
+    let found = json!({
+        "path": "apps/settings.yaml:7",
+        "in": format!("the artifact {HASH} of GitRepository/flux-system/fleet"),
+    });
+    assert_eq!(explained("fleet.tar.gz", &digest).await, (found, json!("\"2\"")));
+
+    let not_here = format!(
+        "{} is not in a working tree of https://example.com/fleet",
+        other.path().display()
+    );
+    let unreachable = format!("{not_here}; the artifact of GitRepository/flux-system/fleet is not reachable");
+    let none = format!("sha256:{}", "0".repeat(64));
+    let (file, declared) = explained("fleet.tar.gz", &none).await;
+    let expected = format!("{unreachable}: its digest differs from that in the status");
+    assert_eq!((file, declared), (json!({ "unknown": expected }), json!(null)));
+    let (file, _) = explained("gone.tar.gz", &digest).await;
+    let unknown = file["unknown"].as_str().unwrap_or_default();
+    assert!(
+        unknown.starts_with(&unreachable) && unknown.contains("404"),
+        "{file}"
     );
 }
 

@@ -1,7 +1,10 @@
 use super::logs::{Entry, of_events};
+use super::trace::TraceError;
 use super::{check, debug, export, logs, stats, trace};
+use crate::failure::Failure;
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
+use equate_apply::id::ObjectId;
 
 #[derive(Debug, Parser)]
 enum Line {
@@ -131,6 +134,11 @@ Message:         stored artifact for revision 'main@sha1:01234567890123456789012
     assert_eq!(
         printed(&fixture, "trace ns flux-system").await,
         "error: Namespace/flux-system is not managed by Flux: it has no labels of a Kustomization or HelmRelease\n"
+    );
+    let id = ObjectId::new("", "ConfigMap", "shop", "settings");
+    assert_eq!(
+        TraceError::NotManaged(id).hint_with_names().as_deref(),
+        Some("see its owners with `equate explain configmap settings -n shop`")
     );
 }
 

@@ -1,4 +1,5 @@
 use super::{Args, Goal, RunState, reconcile, run_state};
+use crate::failure::Failure;
 use crate::fixture::{FLEET, Fixture};
 use crate::objects::{self, Namespaces};
 use crate::watch::watch_object;
@@ -144,6 +145,35 @@ async fn reconciliation_is_requested_and_awaited() {
     let refused = "error: an ImageRepository is stored and not reconciled: \
                    `equate up` has no controller for ImageRepository yet\n";
     assert_eq!(printed_in(&fixture, true, "imgrepo redis").await, refused);
+}
+
+#[tokio::test]
+async fn hints_name_the_object() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let client = fixture.connection.client.clone();
+    let hint = async |line: &str| {
+        let done = reconcile((&client, false), &fixture.kinds, &parsed(line), &mut Vec::new()).await;
+        done.unwrap_err().hint_with_names().unwrap_or_default()
+    };
+    assert_eq!(
+        hint("ks new -n default").await,
+        "resume it with `equate resume kustomization new -n default`"
+    );
+    assert_eq!(
+        hint("hr redis --timeout 10ms").await,
+        "increase --timeout, or see the cause with `equate explain helmrelease redis -n flux-system`"
+    );
+    let here = Namespaces::One("flux-system".to_owned());
+    let kustomizations = objects::api(&client, fixture.kinds.named("Kustomization").unwrap(), &here);
+    let (said, ()) = futures::join!(
+        hint("ks apps"),
+        controller(kustomizations, "apps", "False", "no such file"),
+    );
+    assert_eq!(
+        said,
+        "see the cause with `equate explain kustomization apps -n flux-system`"
+    );
 }
 
 #[test]

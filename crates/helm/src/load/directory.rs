@@ -49,7 +49,10 @@ fn find_links(
     let Ok(link) = fs::symlink_metadata(path) else {
         return;
     };
-    if link.is_symlink()
+    let is_root = below.is_empty();
+    // Helm adds a slash to the chart's own path, which follows a link
+    if !is_root
+        && link.is_symlink()
         && let Ok(resolved) = fs::canonicalize(path)
     {
         let line = LogLine::new(
@@ -59,7 +62,6 @@ fn find_links(
         let line = line.with("path", path.display().to_string());
         found.push(line.with("resolved", resolved.display().to_string()));
     }
-    let is_root = below.is_empty();
     let is_folder = fs::metadata(path).is_ok_and(|meta| meta.is_dir());
     if !is_folder || depth > limits.directories_depth_max || (!is_root && rules.ignores(below, true)) {
         return;

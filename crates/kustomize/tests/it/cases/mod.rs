@@ -238,3 +238,18 @@ fn answer_names_are_valid() {
         }
     }
 }
+
+/// Every error of a case is in its text, which the replay compares.
+#[test]
+fn errors_do_not_speak_of_go_and_system_calls() {
+    for topic in TOPICS.iter().chain([&ELSEWHERE]) {
+        for name in listing(&folder().join(topic)) {
+            let text = std::fs::read_to_string(folder().join(topic).join(&name)).unwrap();
+            let case = Case::parse(&text).unwrap();
+            let ours = case.answer("our error").unwrap_or_default();
+            for word in ["evalsymlink", "lstat", "Go struct field"] {
+                assert!(!ours.contains(word), "{topic}/{name}: {ours}");
+            }
+        }
+    }
+}
