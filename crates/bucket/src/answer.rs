@@ -4,10 +4,17 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use crate::error::{Problem, Reason};
+use crate::place::KEY_BYTES_MAX;
 use crate::tokens::joined;
 
 /// Characters of a store's own text that are shown.
 const SHOWN_CHARS_MAX: usize = 300;
+/// Characters of a key that is too long.
+const KEY_CHARS_SHOWN: usize = 40;
+/// The longest etag.
+pub(crate) const ETAG_BYTES_MAX: usize = 256;
+/// The token of the next page. Those of stores have at most a key, in some encoding.
+const NEXT_BYTES_MAX: usize = 8 << 10;
 
 /// An object of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,12 +27,45 @@ pub struct Object {
     pub size: u64,
 }
 
+impl Object {
+    /// The bytes of its texts.
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.key.len() + self.etag.len()
+    }
+
+    /// A store that sends longer texts is none.
+    fn check(&self) -> Result<(), Problem> {
+        let (text, max) = match () {
+            () if self.key.len() > KEY_BYTES_MAX => ("the key", KEY_BYTES_MAX),
+            () if self.etag.len() > ETAG_BYTES_MAX => ("the etag of the key", ETAG_BYTES_MAX),
+            () => return Ok(()),
+        };
+        let key: String = self.key.chars().take(KEY_CHARS_SHOWN).collect();
+        let text = format!("{text} that begins with {key:?} has more than {max} bytes");
+        Err(Problem::new(Reason::Malformed, text))
+    }
+}
+
 /// A page of a list.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) objects: Vec<Object>,
     /// The token of the next page.
     pub(crate) next: Option<String>,
+}
+
+impl Page {
+    /// Checks the texts of a page.
+    pub(crate) fn checked(self) -> Result<Self, Problem> {
+        self.objects.iter().try_for_each(Object::check)?;
+        match self.next.as_ref().is_some_and(|next| next.len() > NEXT_BYTES_MAX) {
+            true => Err(Problem::new(
+                Reason::Malformed,
+                format!("the token of its next page is longer than {NEXT_BYTES_MAX} bytes"),
+            )),
+            false => Ok(self),
+        }
+    }
 }
 
 #[derive(Deserialize)]

@@ -14,6 +14,8 @@ pub enum Reason {
     NotFound,
     /// A limit of [`crate::Limits`] was reached.
     TooLarge,
+    /// All answers together need too much memory.
+    Displaced,
     /// The store reported a failure of its own, or refused the request.
     Failed,
     /// No connection, or a broken one.
@@ -116,6 +118,7 @@ impl Error {
             }),
             Reason::NotFound
             | Reason::TooLarge
+            | Reason::Displaced
             | Reason::Failed
             | Reason::Refused
             | Reason::Closed

@@ -14,6 +14,7 @@
 //! | `tokens` | tokens that stores accept, until they expire |
 //! | `sign` | signatures of requests (AWS Signature Version 4); pure |
 //! | `answer` | lists and errors as XML; pure |
+//! | `list` | the list of the objects |
 //! | `store` | the requests |
 //! | `local` | buckets in directories of this machine |
 //!
@@ -28,6 +29,7 @@ mod environment;
 mod error;
 mod google;
 mod identity;
+mod list;
 mod local;
 mod place;
 mod sign;

@@ -16,7 +16,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 const ENCODED_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
 const AMAZON: &str = "s3.amazonaws.com";
-const KEY_BYTES_MAX: usize = 1024;
+pub(crate) const KEY_BYTES_MAX: usize = 1024;
 
 /// The kinds of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The requests of a store: whether a bucket exists, the list of its objects, and the content of one.
+//! The requests of a store: whether a bucket exists, and the content of an object.
 //!
 //! The time that a request waits for its share of the host does not count. A request that the store puts
 //! off, or whose connection breaks before the content begins, is repeated.
@@ -11,15 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use equate_egress::{Admission, Egress, Outcome};
+use equate_egress::{Admission, Egress, HeldAnswer, Outcome};
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::{Access, Api};
-use crate::answer::{self, Object, Page, bare, refusal};
+use crate::answer::{self, ETAG_BYTES_MAX, bare, refusal};
 use crate::azure::{self, AzureCredentials};
 use crate::environment::AwsEnvironment;
 use crate::error::{Error, Problem, Reason};
@@ -31,7 +30,6 @@ use crate::sign;
 use crate::tokens::{self, Tokens};
 
 const REGION: &str = "us-east-1";
-const PAGE: &str = "1000";
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 /// The answer of a token service, or what a store says of one object.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -39,8 +37,6 @@ const ATTEMPTS_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(250);
 const CLIENTS_MAX: usize = 256;
 const CLIENT_UNUSED_MAX: Duration = Duration::from_secs(60 * 60);
-const ETAG_BYTES_MAX: usize = 256;
-
 /// Limits on the answers of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -50,6 +46,10 @@ pub struct Limits {
     pub pages_max: usize,
     /// Bytes of one page.
     pub page_bytes_max: u64,
+    /// Bytes of all pages of one list.
+    pub list_bytes_max: u64,
+    /// Bytes of all keys and etags of one list.
+    pub key_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -58,18 +58,20 @@ impl Default for Limits {
             objects_max: 100_000,
             pages_max: 1000,
             page_bytes_max: 8 << 20,
+            list_bytes_max: 128 << 20,
+            key_bytes_max: 16 << 20,
         }
     }
 }
 
 /// The stores of a process. Clones share everything.
 #[derive(Debug, Clone)]
-pub struct Stores(Arc<Inner>);
+pub struct Stores(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
     egress: Egress,
-    limits: Limits,
+    pub(crate) limits: Limits,
     // held for a map operation
     clients: Mutex<HashMap<[u8; 32], (reqwest::Client, Instant)>>,
     tokens: Tokens,
@@ -115,6 +117,7 @@ impl Stores {
         let place = place.map_err(|error| failed(Problem::new(Reason::Configuration, error.to_string())))?;
         Ok(Bucket {
             client: self.0.client(&self.0.egress, &access).map_err(failed)?,
+            held: self.0.egress.memory().hold(&access.namespace),
             stores: self.clone(),
             deadline: Mutex::new(Instant::now() + access.timeout),
             at: Mutex::new(At {
@@ -181,13 +184,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// An open bucket.
 #[derive(Debug)]
 pub struct Bucket {
-    stores: Stores,
+    pub(crate) stores: Stores,
     endpoint: String,
     pub(crate) access: Access,
     client: reqwest::Client,
     deadline: Mutex<Instant>,
     at: Mutex<At>,
-    local: Option<Local>,
+    pub(crate) local: Option<Local>,
+    /// The memory of its lists.
+    pub(crate) held: HeldAnswer,
 }
 
 #[derive(Debug, Clone)]
@@ -197,7 +202,7 @@ struct At {
 }
 
 /// The head of an answer, and its body while it is read.
-struct Answer {
+pub(crate) struct Answer {
     response: reqwest::Response,
     admission: Admission,
 }
@@ -266,7 +271,7 @@ impl Bucket {
         }
     }
 
-    fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         self.access.api.kind()
     }
 
@@ -286,7 +291,11 @@ impl Bucket {
         }
     }
 
-    async fn get_from(&self, target: Target<'_>, query: &[(&str, &str)]) -> Result<Answer, Problem> {
+    pub(crate) async fn get_from(
+        &self,
+        target: Target<'_>,
+        query: &[(&str, &str)],
+    ) -> Result<Answer, Problem> {
         let method = Method::GET;
         self.send(&Ask {
             method,
@@ -294,75 +303,6 @@ impl Bucket {
             query,
         })
         .await
-    }
-
-    /// The objects whose keys begin with a prefix, page by page.
-    ///
-    /// # Errors
-    /// The list is too long, or the store fails.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<Object>, Error> {
-        let listed = match self.local.clone() {
-            Some(local) => {
-                let (prefix, limits) = (prefix.to_owned(), self.stores.0.limits.clone());
-                let listing = spawn_blocking(move || local.list(&prefix, &limits)).await;
-                listing
-                    .unwrap_or_else(|error| Err(Problem::new(Reason::Failed, "it broke off").because(error)))
-            }
-            None => self.pages(prefix).await,
-        };
-        listed.map_err(|problem| problem.of(self.kind(), "list", lock(&self.at).place.name()))
-    }
-
-    async fn pages(&self, prefix: &str) -> Result<Vec<Object>, Problem> {
-        let limits = &self.stores.0.limits;
-        let too_large = |of: String| Problem::new(Reason::TooLarge, format!("it has more than {of}"));
-        let (mut objects, mut next) = (Vec::new(), None::<String>);
-        for _ in 0..limits.pages_max {
-            let page = self.page(prefix, next.as_deref()).await?;
-            objects.extend(page.objects);
-            if objects.len() > limits.objects_max {
-                return Err(too_large(format!(
-                    "{} objects; set spec.prefix",
-                    limits.objects_max
-                )));
-            }
-            // a page that names itself would never end
-            match page.next {
-                Some(token) if next.as_ref() != Some(&token) => next = Some(token),
-                Some(_) => return Err(Problem::new(Reason::Malformed, "a page of its list repeats")),
-                None => return Ok(objects),
-            }
-        }
-        Err(too_large(format!("{} pages", limits.pages_max)))
-    }
-
-    async fn page(&self, prefix: &str, next: Option<&str>) -> Result<Page, Problem> {
-        let (mut query, token) = match self.kind() {
-            Kind::S3 => (
-                vec![("list-type", "2"), ("max-keys", PAGE), ("encoding-type", "url")],
-                "continuation-token",
-            ),
-            Kind::Google => (
-                vec![("maxResults", PAGE), ("fields", google::LIST_FIELDS)],
-                "pageToken",
-            ),
-            Kind::Azure => (
-                vec![("comp", "list"), ("restype", "container"), ("maxresults", PAGE)],
-                "marker",
-            ),
-        };
-        if !prefix.is_empty() {
-            query.push(("prefix", prefix));
-        }
-        query.extend(next.map(|next| (token, next)));
-        let mut answer = self.get_from(Target::List, &query).await?;
-        let bytes_max = self.stores.0.limits.page_bytes_max;
-        let bytes = self.body(&mut answer, bytes_max, "list").await?;
-        match self.kind() {
-            Kind::S3 => answer::page(&bytes),
-            Kind::Google => google::page(&bytes),
-            Kind::Azure => azure::page(&bytes),
-        }
     }
 
     /// Writes the content of an object to `out` while it arrives. Returns its etag, without quotes.
@@ -435,17 +375,34 @@ impl Bucket {
         }
     }
 
+    /// The name of the bucket for errors.
+    pub(crate) fn name(&self) -> String {
+        lock(&self.at).place.name().to_owned()
+    }
+
     pub(crate) fn inner(&self) -> &Inner {
         &self.stores.0
     }
 
     async fn body(&self, answer: &mut Answer, max: u64, name: &str) -> Result<Vec<u8>, Problem> {
+        self.counted_body(answer, max, name, |_| Ok(())).await
+    }
+
+    /// The whole body; each part is counted.
+    pub(crate) async fn counted_body(
+        &self,
+        answer: &mut Answer,
+        max: u64,
+        name: &str,
+        count: impl Fn(usize) -> Result<(), Problem>,
+    ) -> Result<Vec<u8>, Problem> {
         let mut body = Vec::new();
         while let Some(chunk) = self.chunk(answer).await? {
             if (body.len() + chunk.len()) as u64 > max {
                 let text = format!("its {name} is larger than {max} bytes");
                 return Err(Problem::new(Reason::TooLarge, text));
             }
+            count(chunk.len())?;
             body.extend_from_slice(&chunk);
         }
         Ok(body)

@@ -85,7 +85,7 @@ pub async fn fetch_from_registry(
         None if chart_tags::is_complete(version) => chart_tags::tag(version)?,
         None => {
             let tags = remote.tags().await?;
-            let newest = chart_tags::newest(&tags, version);
+            let newest = chart_tags::newest(&tags, version, &|| true);
             let name = remote.repository().to_string();
             chart_tags::tag(&newest.map_err(|why| RegistryChartError::Version(name, why))?)?
         }

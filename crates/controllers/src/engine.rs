@@ -299,7 +299,9 @@ impl Builder {
     /// Outside a tokio runtime.
     pub async fn start(self) -> Result<Engine, StartError> {
         let limits = EventLimits::default();
-        let recorder = Recorder::start(self.client.clone(), limits).notifying(self.notifier);
+        let recorder = Recorder::start(self.client.clone(), limits)
+            .between(self.settings.tenants.clone())
+            .notifying(self.notifier);
         let kit = Arc::new(Kit::new(Parts {
             client: self.client,
             storage: self.storage.ok_or(StartError::Storage)?,

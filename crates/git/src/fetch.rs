@@ -23,7 +23,7 @@ use crate::{
     resolve::{LocalRefs, Refs as _},
     store::OpenStoreError,
     transport::{Clients, RemoteError, Session, SessionError},
-    tree::{Mode, TreeError},
+    tree::TreeError,
 };
 
 const MARKS: &str = "refs/fetched/";
@@ -467,13 +467,10 @@ impl Job<'_> {
             place: self.place.clone(),
             source,
         };
-        let entries = commit.tree().entries().map_err(incomplete)?;
-        let missing = generation.store.with(|repository| {
-            let content = entries.iter().filter(|entry| entry.mode != Mode::Submodule);
-            content
-                .map(|entry| entry.id)
-                .find(|id| !repository.has_object(id.0))
-        });
+        let blobs = commit.tree().blobs().map_err(incomplete)?;
+        let missing = generation
+            .store
+            .with(|repository| blobs.into_iter().find(|id| !repository.has_object(id.0)));
         match missing {
             None => Ok(()),
             Some(id) => match commit.tree().size(&id) {

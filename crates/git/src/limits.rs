@@ -9,8 +9,10 @@ pub struct Limits {
     pub listing_bytes_max: u64,
     /// Bytes of one fetched pack.
     pub pack_bytes_max: u64,
-    /// Files, links and submodules in one tree.
+    /// Files, links and submodules in one tree, and its directories.
     pub entries_max: usize,
+    /// Bytes of all paths of one tree that are listed.
+    pub listed_bytes_max: u64,
     /// Bytes of one blob that is read.
     pub blob_bytes_max: u64,
     /// Bytes of all blobs of one tree together.
@@ -33,6 +35,7 @@ impl Default for Limits {
             listing_bytes_max: 24 << 20,
             pack_bytes_max: 1 << 30,
             entries_max: 200_000,
+            listed_bytes_max: 64 << 20,
             blob_bytes_max: 64 << 20,
             tree_bytes_max: 2 << 30,
             path_bytes_max: 4096,

@@ -22,6 +22,8 @@ use gix::ObjectId;
 use crate::store::{OpenStoreError, Store};
 
 const LOCK_POLL: Duration = Duration::from_millis(20);
+/// The extension of mirrors that are about to be removed.
+const SET_ASIDE: &str = "unused";
 
 #[derive(Debug)]
 pub(crate) struct Mirror {
@@ -101,17 +103,19 @@ impl Mirror {
     }
 
     fn file_lock(&self, deadline: Instant) -> io::Result<Option<fs::File>> {
-        fs::create_dir_all(&self.directory)?;
         let path = self.directory.join("lock");
-        let file = fs::OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path)?;
         loop {
+            fs::create_dir_all(&self.directory)?;
+            let file = fs::OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .open(&path)?;
             match file.try_lock() {
+                // another process may have set the mirror aside meanwhile
+                Ok(()) if !is_at(&file, &path)? => {}
                 Ok(()) => {
-                    // The time of the last use, for `remove_unused`.
+                    // The time of the last use, for `is_unused`.
                     file.set_modified(SystemTime::now())?;
                     return Ok(Some(file));
                 }
@@ -288,25 +292,51 @@ fn remove_replaced(directory: &Path) {
 }
 
 /// Another thread may remove it, too.
-fn removed(directory: &Path) -> io::Result<()> {
+pub(crate) fn removed(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-pub(crate) fn remove_unused(directory: &Path, unused: Duration) -> io::Result<()> {
-    let Ok(lock) = fs::OpenOptions::new().write(true).open(directory.join("lock")) else {
-        return Ok(());
-    };
-    let used = lock.metadata()?.modified()?;
-    let recent = SystemTime::now()
-        .duration_since(used)
-        .is_ok_and(|age| age < unused);
-    if recent || lock.try_lock().is_err() {
-        return Ok(());
+/// Whether no process has locked a mirror for this time.
+pub(crate) fn is_unused(directory: &Path, unused: Duration) -> bool {
+    let used = fs::metadata(directory.join("lock")).and_then(|lock| lock.modified());
+    used.is_ok_and(|used| {
+        let age = SystemTime::now().duration_since(used);
+        age.is_ok_and(|age| age >= unused)
+    })
+}
+
+/// Renames an unused mirror, so that it can be removed while its place is used again. Meanwhile the caller
+/// lets no other thread open it. Returns the new name, or `None` if it is used after all.
+pub(crate) fn set_aside(directory: &Path, unused: Duration) -> io::Result<Option<PathBuf>> {
+    let lock = fs::OpenOptions::new().write(true).open(directory.join("lock"))?;
+    if lock.try_lock().is_err() || !is_unused(directory, unused) {
+        return Ok(None);
     }
-    fs::remove_dir_all(directory)
+    let aside = directory.with_extension(SET_ASIDE);
+    fs::rename(directory, &aside)?;
+    Ok(Some(aside))
+}
+
+pub(crate) fn is_set_aside(directory: &Path) -> bool {
+    directory.extension().is_some_and(|kind| kind == SET_ASIDE)
+}
+
+#[cfg(unix)]
+fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let opened = file.metadata()?;
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => found.map(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino())),
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &fs::File, path: &Path) -> io::Result<bool> {
+    path.try_exists()
 }
 
 fn init_bare(path: &Path) -> io::Result<()> {

@@ -1,15 +1,16 @@
-//! The repositories of a process: a bare mirror per URL and credential, or a local directory in place of a
-//! URL.
+//! The repositories of a process: a bare mirror per URL, credential and tenant, or a local directory in place
+//! of a URL.
 //!
 //! Content fetched with one credential is never served to another, or to none. The directory's name is a
-//! keyed hash of URL and credential, neither of which is stored.
+//! keyed hash of URL, credential and tenant, none of which is stored.
 
 use std::{
     collections::HashMap,
     fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -34,6 +35,8 @@ use crate::{
 };
 
 const UNUSED_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Between two searches for unused mirrors.
+const SEARCH_PAUSE: Duration = Duration::from_secs(10 * 60);
 
 /// All repositories of one process. Clones share everything.
 ///
@@ -51,7 +54,10 @@ struct Shared {
     root: PathBuf,
     limits: Arc<Limits>,
     clients: Clients,
+    // held for a map operation, or a rename
     mirrors: Mutex<HashMap<PathBuf, Arc<Mirror>>>,
+    /// The last search for unused mirrors.
+    searched: Mutex<Option<Instant>>,
     tokens: Tokens,
 }
 
@@ -74,6 +80,7 @@ impl Mirrors {
             limits: Arc::new(limits),
             clients: Clients::new(ssh, egress),
             mirrors: Mutex::new(HashMap::new()),
+            searched: Mutex::default(),
             tokens: Tokens::default(),
         };
         Self {
@@ -320,30 +327,68 @@ impl Mirrors {
             source,
         })?;
         let directory = root.join(name(&key, endpoint, credentials, remote));
-        let mut mirrors = self.shared.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mirrors = self.shared.mirrors();
         if let Some(mirror) = mirrors.get(&directory) {
             return Ok(Arc::clone(mirror));
         }
         let mirror = Arc::new(Mirror::new(directory.clone()));
         mirrors.insert(directory, Arc::clone(&mirror));
-        forget(&mut mirrors, root);
+        // While the map is locked, no call can start to use one of these.
+        mirrors.retain(|_, mirror| Arc::strong_count(mirror) > 1 || !mirror.is_idle());
+        drop(mirrors);
+        self.remove_unused();
         Ok(mirror)
+    }
+
+    /// Hourly renewed credentials leave a mirror each. No call waits for the disk.
+    fn remove_unused(&self) {
+        let mut searched = self
+            .shared
+            .searched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if searched.is_some_and(|last| last.elapsed() < SEARCH_PAUSE) {
+            return;
+        }
+        *searched = Some(Instant::now());
+        drop(searched);
+        let shared = Arc::clone(&self.shared);
+        let removing = thread::Builder::new().name("git-remove".to_owned());
+        if let Err(error) = removing.spawn(move || shared.remove_unused(mirror::removed)) {
+            tracing::warn!(%error, "cannot start a thread to remove unused mirrors");
+        }
     }
 }
 
-/// Removes mirrors unused for a day: hourly renewed credentials leave one each.
-fn forget(mirrors: &mut HashMap<PathBuf, Arc<Mirror>>, root: &Path) {
-    // While the map is locked, no call can start to use one of these.
-    mirrors.retain(|_, mirror| Arc::strong_count(mirror) > 1 || !mirror.is_idle());
-    let Ok(entries) = fs::read_dir(root) else {
-        return;
-    };
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.is_dir()
-            && !mirrors.contains_key(&path)
-            && let Err(error) = mirror::remove_unused(&path, UNUSED_MAX)
-        {
-            tracing::warn!(%error, "cannot remove an unused mirror");
+impl Shared {
+    fn mirrors(&self) -> MutexGuard<'_, HashMap<PathBuf, Arc<Mirror>>> {
+        self.mirrors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes mirrors unused for a day.
+    fn remove_unused(&self, remove: impl Fn(&Path) -> io::Result<()>) {
+        let Ok(entries) = fs::read_dir(&self.root) else {
+            return;
+        };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let set_aside = match mirror::is_set_aside(&path) {
+                // by a process that was killed
+                true => Ok(Some(path)),
+                false if mirror::is_unused(&path, UNUSED_MAX) => self.set_aside(&path),
+                false => continue,
+            };
+            let removed = set_aside.and_then(|path| path.map_or(Ok(()), |path| remove(&path)));
+            if let Err(error) = removed {
+                tracing::warn!(%error, "cannot remove an unused mirror");
+            }
+        }
+    }
+
+    fn set_aside(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let mirrors = self.mirrors();
+        match mirrors.contains_key(path) {
+            true => Ok(None),
+            false => mirror::set_aside(path, UNUSED_MAX),
         }
     }
 }
@@ -422,6 +467,9 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
     if let Some(proxy) = &remote.proxy {
         fields.extend(proxy.fields());
     }
+    if let Some(tenant) = &remote.tenant {
+        fields.extend([b"tenant".as_slice(), tenant.as_bytes()]);
+    }
     let mut hash = Sha256::new_with_prefix(key);
     for field in fields {
         hash.update((field.len() as u64).to_be_bytes());
@@ -434,8 +482,63 @@ fn name(key: &[u8; 32], endpoint: &Endpoint, credentials: &Credentials, remote: 
 
 #[cfg(test)]
 mod tests {
-    use super::{Limits, Mirrors, key, name, prepare};
+    use std::{
+        collections::BTreeSet,
+        fs,
+        sync::Mutex,
+        time::{Duration, Instant, SystemTime},
+    };
+
+    use super::{Limits, Mirrors, UNUSED_MAX, key, mirror, name, prepare};
+    use crate::mirror::Generation;
     use crate::remote::{Credentials, Endpoint, Remote};
+
+    #[test]
+    fn unused_mirrors_are_removed_while_they_are_opened_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::new(directory.path().join("m"), Limits::default());
+        let shared = &mirrors.shared;
+        // no search besides those of this test
+        *shared.searched.lock().unwrap() = Some(Instant::now());
+        let open = |url: &str| {
+            let (remote, endpoint) = (Remote::new(url), Endpoint::parse(url).unwrap());
+            let mirror = mirrors.mirror(&endpoint, &Credentials::None, &remote).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            let held = mirror.lock(deadline).unwrap().unwrap();
+            held.generation().unwrap()
+        };
+        let old = SystemTime::now() - UNUSED_MAX - Duration::from_secs(60);
+        let age = |generation: &Generation| {
+            let lock = generation.directory().with_file_name("lock");
+            let lock = fs::File::options().write(true).open(lock).unwrap();
+            lock.set_modified(old).unwrap();
+        };
+        let read = open("https://h/read");
+        let unused = open("https://h/unused");
+        let fresh = open("https://h/fresh").directory().to_owned();
+        age(&read);
+        age(&unused);
+        let before = unused.directory().to_owned();
+        fs::write(before.join("old"), "").unwrap();
+        drop(unused);
+        // another one, so that the idle ones are forgotten
+        open("https://h/other");
+        let leftover = shared.root.join("0.unused");
+        fs::create_dir(&leftover).unwrap();
+        let removed = Mutex::new(BTreeSet::new());
+        shared.remove_unused(|path| {
+            // others open mirrors meanwhile, also this one
+            assert!(shared.mirrors.try_lock().is_ok());
+            if path != leftover {
+                assert_eq!(open("https://h/unused").directory(), before);
+            }
+            removed.lock().unwrap().insert(path.to_owned());
+            mirror::removed(path)
+        });
+        assert_eq!(removed.into_inner().unwrap().len(), 2);
+        assert!(before.join("HEAD").exists() && !before.join("old").exists());
+        assert!(read.directory().exists() && fresh.exists() && !leftover.exists());
+    }
 
     #[test]
     fn urls_are_substituted_in_any_spelling() {
@@ -501,8 +604,18 @@ mod tests {
             through("http://p:2", None),
             through("http://p:1", Some("a")),
         ];
-        let distinct: std::collections::HashSet<&String> = all.iter().chain(&proxied).collect();
-        assert_eq!(distinct.len(), all.len() + proxied.len());
+        let of_tenant = |tenant: &str| {
+            let remote = Remote {
+                tenant: Some(tenant.to_owned()),
+                ..Remote::new(url)
+            };
+            let endpoint = Endpoint::parse(url).unwrap();
+            name(&key, &endpoint, &Credentials::None, &remote)
+        };
+        let tenants = [of_tenant("a"), of_tenant("b")];
+        let names: Vec<&String> = all.iter().chain(&proxied).chain(&tenants).collect();
+        let distinct: std::collections::HashSet<&String> = names.iter().copied().collect();
+        assert_eq!(distinct.len(), names.len());
         assert_eq!(all[0], named("https://H/x.git/", &Credentials::None));
         let again = super::key(&directory.path().join("m")).unwrap();
         assert_eq!(key, again, "the key outlives the process");

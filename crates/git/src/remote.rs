@@ -37,6 +37,8 @@ pub struct Remote {
     pub proxy: Option<Proxy>,
     /// A byte budget for all fetches of this remote. Without one, each fetch has its own limit.
     pub byte_budget: Option<ByteBudget>,
+    /// The tenant that fetches. Each has mirrors of its own, so that none waits for the fetches of another.
+    pub tenant: Option<String>,
     /// A stable identity for credentials that renew themselves, so that renewed credentials reuse the same
     /// mirror.
     pub principal: Option<Secret>,
@@ -206,6 +208,7 @@ impl Remote {
             client_certificate: None,
             proxy: None,
             byte_budget: None,
+            tenant: None,
             principal: None,
         }
     }

@@ -8,7 +8,10 @@
 //! `known_hosts` lists. Other http hosts get none: a repository's content must not decide who receives a
 //! password. (Flux sends them to any host.)
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use reqwest::Url;
 
@@ -27,6 +30,8 @@ const SUBMODULES_MAX: usize = 100;
 /// As deep as Flux.
 const DEPTH_MAX: usize = 10;
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The sections of a `.gitmodules`, also those of other names.
+const SECTIONS_MAX: usize = 1_000;
 
 /// A fetched submodule.
 #[derive(Debug, Clone)]
@@ -110,6 +115,12 @@ pub enum ModulesError {
     Bytes {
         /// The limit.
         max: u64,
+    },
+    /// It has too many sections.
+    #[error("it has more than {max} sections; remove some")]
+    Sections {
+        /// The limit.
+        max: usize,
     },
     /// It is not text.
     #[error("it is not UTF-8")]
@@ -212,6 +223,14 @@ impl Walk<'_> {
             if own.is_empty() || names.clone().any(|name| matches!(name, "" | "." | "..")) {
                 continue;
             }
+            // a large tree takes a while to search, also without any submodule
+            let timeout = self.deadline.saturating_duration_since(Instant::now());
+            if timeout.is_zero() {
+                return Err(SubmoduleError::Timeout {
+                    path,
+                    seconds: self.timeout.as_secs_f64(),
+                });
+            }
             let entry = tree.entry(own).map_err(unread)?;
             let Some(entry) = entry.filter(|entry| entry.mode == Mode::Submodule) else {
                 continue;
@@ -245,13 +264,6 @@ impl Walk<'_> {
                 source,
             };
             let url = absolute(&remote.url, &url).map_err(refused)?;
-            let timeout = self.deadline.saturating_duration_since(Instant::now());
-            if timeout.is_zero() {
-                return Err(SubmoduleError::Timeout {
-                    path,
-                    seconds: self.timeout.as_secs_f64(),
-                });
-            }
             let inner = self.remote(remote, &url).map_err(refused)?.with_timeout(timeout);
             let revision = Revision {
                 reference: None,
@@ -335,23 +347,37 @@ fn modules(at: &str, tree: &Tree) -> Result<Vec<Module>, SubmoduleError> {
     }
     let bytes = tree.read(&entry.id).map_err(|error| unreadable(error.into()))?;
     let text = std::str::from_utf8(&bytes).map_err(|_| unreadable(ModulesError::Text))?;
-    let file = gix::config::File::try_from(text).map_err(|error| unreadable(error.into()))?;
-    let mut modules: Vec<(String, Module)> = Vec::new();
-    // as in git, sections may repeat and the last value counts
-    for section in file.sections_by_name("submodule").into_iter().flatten() {
-        let name = section.header().subsection_name();
+    parsed(text).map_err(unreadable)
+}
+
+/// In the order of their first sections.
+fn parsed(text: &str) -> Result<Vec<Module>, ModulesError> {
+    let file = gix::config::File::try_from(text)?;
+    let mut modules: Vec<Module> = Vec::new();
+    let mut places = HashMap::new();
+    // as in git, sections may repeat and the last value counts; gix finds sections by name in quadratic time
+    for (number, section) in file.sections().enumerate() {
+        if number == SECTIONS_MAX {
+            return Err(ModulesError::Sections { max: SECTIONS_MAX });
+        }
+        let header = section.header();
+        if !header.name().eq_ignore_ascii_case(b"submodule") {
+            continue;
+        }
+        let name = header.subsection_name();
         let name = name.map(ToString::to_string).unwrap_or_default();
-        let at = modules.iter().position(|(known, _)| *known == name);
-        let at = at.unwrap_or_else(|| {
-            modules.push((name, Module::default()));
-            modules.len() - 1
-        });
+        let place = *places.entry(name).or_insert(modules.len());
+        if place == modules.len() {
+            modules.push(Module::default());
+        }
+        let Some(module) = modules.get_mut(place) else {
+            continue;
+        };
         let value = |key: &str| section.value(key).map(|value| value.to_string());
-        let (_, module) = &mut modules[at];
         module.path = value("path").unwrap_or_else(|| std::mem::take(&mut module.path));
         module.url = value("url").or(module.url.take());
     }
-    Ok(modules.into_iter().map(|(_, module)| module).collect())
+    Ok(modules)
 }
 
 fn absolute(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
@@ -409,7 +435,7 @@ fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Walk, absolute, relative};
+    use super::{Module, ModulesError, SECTIONS_MAX, Walk, absolute, parsed, relative};
     use crate::{Credentials, Limits, Mirrors, Remote};
 
     #[test]
@@ -457,6 +483,30 @@ mod tests {
         check("https://h/a", &basic, stand_in, &none);
         check("ssh://git@h/a", &key, "ssh://git@else/b", &key);
         check("ssh://git@h/a", &key, "https://h/b", &none);
+    }
+
+    #[test]
+    fn sections_are_merged_by_name_and_limited() {
+        let modules = parsed(
+            "[submodule \"b\"]\n\tpath = b\n[core]\n\tpath = x\n[SubModule \"a\"]\n\tpath = a\n\turl = u\n\
+             [submodule \"b\"]\n\turl = v\n[submodule \"B\"]\n",
+        );
+        let shown = |module: &Module| format!("{} {:?}", module.path, module.url);
+        let modules: Vec<String> = modules.unwrap().iter().map(shown).collect();
+        assert_eq!(modules, [r#"b Some("v")"#, r#"a Some("u")"#, " None"]);
+        let sections = |count: usize| -> String {
+            let section = |number| format!("[submodule \"{number}\"]\n\tpath = p{number}\n");
+            (0..count).map(section).collect()
+        };
+        assert_eq!(parsed(&sections(SECTIONS_MAX)).unwrap().len(), SECTIONS_MAX);
+        let refused = parsed(&sections(SECTIONS_MAX + 1));
+        assert!(
+            matches!(refused, Err(ModulesError::Sections { max: SECTIONS_MAX })),
+            "{refused:?}"
+        );
+        // other sections take time, too
+        let others = "[a]\n".repeat(SECTIONS_MAX + 1);
+        assert!(parsed(&others).is_err());
     }
 
     #[test]

@@ -114,6 +114,18 @@ pub enum TreeError {
         /// The limit.
         max: usize,
     },
+    /// [`Limits::entries_max`].
+    #[error("more than {max} directories in one tree")]
+    Directories {
+        /// The limit.
+        max: usize,
+    },
+    /// [`Limits::listed_bytes_max`].
+    #[error("the paths of one tree have more than {max} bytes in total; use shorter names")]
+    Listed {
+        /// The limit.
+        max: u64,
+    },
     /// [`Limits::depth_max`].
     #[error("{path:?} is nested deeper than {max} directories")]
     Depth {
@@ -189,15 +201,47 @@ impl Tree {
     /// first, and skipped directories are not read.
     pub fn entries_where(&self, mut descend: impl FnMut(&str) -> bool) -> Result<Vec<Entry>, TreeError> {
         let mut entries = Vec::new();
+        let (mut listed, max) = (0_u64, self.limits.listed_bytes_max);
+        self.visit(&mut descend, &mut |path, mode, id| {
+            // directories that many parents share are few bytes in git, and long paths here
+            listed = listed.saturating_add(path.len() as u64);
+            if listed > max {
+                return Err(TreeError::Listed { max });
+            }
+            entries.push(Entry {
+                path: path.to_owned(),
+                mode,
+                id,
+            });
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
+    /// The contents of every file and link.
+    pub(crate) fn blobs(&self) -> Result<BTreeSet<BlobId>, TreeError> {
+        let mut blobs = BTreeSet::new();
+        self.visit(&mut |_| true, &mut |_, mode, id| {
+            if mode != Mode::Submodule {
+                blobs.insert(id);
+            }
+            Ok(())
+        })?;
+        Ok(blobs)
+    }
+
+    fn visit(&self, descend: &mut Descend<'_>, found: &mut Found<'_>) -> Result<(), TreeError> {
         self.store.with(|repository| {
             let mut walk = Walk {
                 repository,
                 limits: &self.limits,
-                entries: &mut entries,
+                entries: 0,
+                directories: 0,
+                descend,
+                found,
             };
-            walk.directory(self.id, &mut String::new(), 0, &mut descend)
-        })?;
-        Ok(entries)
+            walk.directory(self.id, &mut String::new(), 0)
+        })
     }
 
     /// The direct children, in git's order.
@@ -370,21 +414,21 @@ impl Tree {
     }
 }
 
+type Descend<'a> = dyn FnMut(&str) -> bool + 'a;
+type Found<'a> = dyn FnMut(&str, Mode, BlobId) -> Result<(), TreeError> + 'a;
+
 /// Depth first in git's order, so that full paths are sorted.
-struct Walk<'a> {
+struct Walk<'a, 'd, 'f> {
     repository: &'a gix::Repository,
     limits: &'a Limits,
-    entries: &'a mut Vec<Entry>,
+    entries: usize,
+    directories: usize,
+    descend: &'a mut Descend<'d>,
+    found: &'a mut Found<'f>,
 }
 
-impl Walk<'_> {
-    fn directory(
-        &mut self,
-        id: ObjectId,
-        path: &mut String,
-        depth: usize,
-        descend: &mut dyn FnMut(&str) -> bool,
-    ) -> Result<(), TreeError> {
+impl Walk<'_, '_, '_> {
+    fn directory(&mut self, id: ObjectId, path: &mut String, depth: usize) -> Result<(), TreeError> {
         if depth > self.limits.depth_max {
             return Err(TreeError::Depth {
                 path: shortened(path),
@@ -410,27 +454,33 @@ impl Walk<'_> {
                 });
             }
             match mode(entry.mode().kind()) {
-                Some(mode) => self.push(path, mode, entry.object_id())?,
-                None if descend(path) => self.directory(entry.object_id(), path, depth + 1, descend)?,
-                None => {}
+                Some(mode) => self.entry(path, mode, entry.object_id())?,
+                None => self.subdirectory(entry.object_id(), path, depth + 1)?,
             }
             path.truncate(parent);
         }
         Ok(())
     }
 
-    fn push(&mut self, path: &str, mode: Mode, id: ObjectId) -> Result<(), TreeError> {
-        if self.entries.len() == self.limits.entries_max {
-            return Err(TreeError::Entries {
-                max: self.limits.entries_max,
-            });
+    fn subdirectory(&mut self, id: ObjectId, path: &mut String, depth: usize) -> Result<(), TreeError> {
+        if self.directories == self.limits.entries_max {
+            let max = self.limits.entries_max;
+            return Err(TreeError::Directories { max });
         }
-        self.entries.push(Entry {
-            path: path.to_owned(),
-            mode,
-            id: BlobId(id),
-        });
-        Ok(())
+        self.directories += 1;
+        match (self.descend)(path) {
+            true => self.directory(id, path, depth),
+            false => Ok(()),
+        }
+    }
+
+    fn entry(&mut self, path: &str, mode: Mode, id: ObjectId) -> Result<(), TreeError> {
+        if self.entries == self.limits.entries_max {
+            let max = self.limits.entries_max;
+            return Err(TreeError::Entries { max });
+        }
+        self.entries += 1;
+        (self.found)(path, mode, BlobId(id))
     }
 }
 

@@ -13,6 +13,8 @@ pub enum Reason {
     NotFound,
     /// A limit of [`crate::Limits`] was reached.
     TooLarge,
+    /// All answers together need too much memory.
+    Displaced,
     /// The content has another digest or size than its descriptor.
     Digest,
     /// The registry limits requests.
@@ -112,6 +114,7 @@ impl Error {
             Reason::Timeout => Some("check the host, or allow a longer timeout"),
             Reason::Malformed => Some("check that the url is that of an oci registry"),
             Reason::TooLarge
+            | Reason::Displaced
             | Reason::Digest
             | Reason::Limited
             | Reason::Failed

@@ -92,6 +92,21 @@ impl Answer<'_> {
 
     /// The whole body.
     pub(crate) async fn bytes(&mut self, name: &str, max: u64) -> Result<Vec<u8>, Problem> {
+        self.body(name, max, |_| Ok(())).await
+    }
+
+    /// The same, of a page: its bytes count as those of the list.
+    pub(crate) async fn page(&mut self, name: &str, max: u64) -> Result<Vec<u8>, Problem> {
+        let remote = self.remote;
+        self.body(name, max, |bytes| remote.hold(bytes)).await
+    }
+
+    async fn body(
+        &mut self,
+        name: &str,
+        max: u64,
+        count: impl Fn(usize) -> Result<(), Problem>,
+    ) -> Result<Vec<u8>, Problem> {
         let too_large = || Problem::new(Reason::TooLarge, format!("its {name} is larger than {max} bytes"));
         if self.response.content_length().is_some_and(|length| length > max) {
             return Err(too_large());
@@ -101,6 +116,7 @@ impl Answer<'_> {
             if (body.len() + chunk.len()) as u64 > max {
                 return Err(too_large());
             }
+            count(chunk.len())?;
             body.extend_from_slice(&chunk);
         }
         Ok(body)

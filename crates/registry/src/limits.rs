@@ -11,6 +11,8 @@ pub struct Limits {
     pub blob_bytes_max: u64,
     /// Bytes of one page of tags or referrers.
     pub page_bytes_max: u64,
+    /// Bytes of all pages of one list. 100,000 of the longest tags are smaller.
+    pub list_bytes_max: u64,
     /// Pages of one list.
     pub pages_max: usize,
     /// Entries of one list.
@@ -27,6 +29,7 @@ impl Default for Limits {
             manifest_bytes_max: 4 << 20,
             blob_bytes_max: 512 << 20,
             page_bytes_max: 4 << 20,
+            list_bytes_max: 16 << 20,
             pages_max: 1000,
             entries_max: 100_000,
             token_bytes_max: 256 << 10,

@@ -13,7 +13,7 @@ const DOCKER_HUB: &str = "index.docker.io";
 const REPOSITORY_CHARS: &str = "abcdefghijklmnopqrstuvwxyz0123456789_-./";
 const TAG_CHARS: &str = "abcdefghijklmnopqrstuvwxyz0123456789_-.ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const REPOSITORY_CHARS_MAX: usize = 255;
-const TAG_CHARS_MAX: usize = 128;
+pub(crate) const TAG_CHARS_MAX: usize = 128;
 pub(crate) const DEFAULT_TAG: &str = "latest";
 
 /// A name is invalid.

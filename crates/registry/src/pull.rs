@@ -7,11 +7,13 @@ use oci_spec::image::{Arch, Descriptor, Digest, ImageIndex, ImageManifest, Media
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::task::spawn_blocking;
 
 use crate::content::{self, Hasher};
 use crate::error::{Error, Problem, Reason};
 use crate::exchange::{Answer, Ask};
-use crate::name::Version;
+use crate::name::{TAG_CHARS_MAX, Version};
 use crate::remote::Remote;
 
 /// Every kind of manifest that Flux asks for.
@@ -26,6 +28,12 @@ const INDEXES_MAX: usize = 2;
 const RESUMES_MAX: usize = 3;
 /// Entries of a page that is asked for. ECR answers more with an error.
 const PAGE: usize = 1000;
+/// A larger page would keep a thread of the runtime busy for milliseconds.
+const PARSED_HERE_BYTES_MAX: usize = 256 << 10;
+/// Memory of a tag beside its text.
+const TAG_BYTES: usize = 64;
+/// Characters of a malformed tag that are shown.
+const TAG_CHARS_SHOWN: usize = 40;
 
 /// A manifest as the registry sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,14 +62,11 @@ impl Manifest {
             || self.media_type.as_ref() == "application/vnd.docker.distribution.manifest.list.v2+json"
     }
 
-    fn image(&self) -> Result<ImageManifest, Problem> {
+    fn parse<T: DeserializeOwned>(&self, name: &str) -> Result<T, Problem> {
         let parsed = serde_json::from_slice(&self.bytes);
-        parsed.map_err(|error| Problem::new(Reason::Malformed, "its manifest is malformed").because(error))
-    }
-
-    fn index(&self) -> Result<ImageIndex, Problem> {
-        let parsed = serde_json::from_slice(&self.bytes);
-        parsed.map_err(|error| Problem::new(Reason::Malformed, "its index is malformed").because(error))
+        parsed.map_err(|error| {
+            Problem::new(Reason::Malformed, format!("its {name} is malformed")).because(error)
+        })
     }
 }
 
@@ -80,14 +85,48 @@ struct Tags {
     tags: Option<Vec<String>>,
 }
 
+/// An index of referrers; annotations are not read.
+#[derive(Deserialize, Default)]
+struct Referrers {
+    manifests: Vec<Referrer>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Referrer {
+    media_type: MediaType,
+    digest: Digest,
+    size: u64,
+    artifact_type: Option<MediaType>,
+}
+
+impl From<Referrers> for Vec<Descriptor> {
+    fn from(referrers: Referrers) -> Self {
+        let descriptor = |found: Referrer| {
+            let mut descriptor = Descriptor::new(found.media_type, found.size, found.digest);
+            descriptor.set_artifact_type(found.artifact_type);
+            descriptor
+        };
+        referrers.manifests.into_iter().map(descriptor).collect()
+    }
+}
+
+/// The part of a list that was read.
+#[derive(Default)]
+struct Listed {
+    pages: usize,
+    bytes: u64,
+    entries: usize,
+}
+
 impl Remote {
     /// All tags, page by page. The list ends where a page is empty: some registries send a link after the
     /// last one.
     ///
     /// # Errors
-    /// The list is too long, or the registry fails.
+    /// The list or a tag is too long, or the registry fails.
     pub async fn tags(&self) -> Result<Vec<String>, Error> {
-        let done = self.list_tags().await;
+        let done = self.unless_displaced(Box::pin(self.list_tags())).await;
         self.told("list the tags of", &self.repository().to_string(), done)
     }
 
@@ -97,53 +136,70 @@ impl Remote {
         }
         let mut tags = Vec::new();
         let mut next = Some(self.url(&format!("tags/list?n={PAGE}")).await?);
-        let mut pages = 0;
+        let mut listed = Listed::default();
         while let Some(url) = next.take() {
-            let (page, link) = self.page::<Tags>("page of tags", &mut pages, url).await?;
+            let (page, link) = self.page::<Tags>("page of tags", &mut listed, url).await?;
             let page = page.tags.unwrap_or_default();
             if page.is_empty() {
                 break;
             }
+            if let Some(long) = page.iter().find(|tag| tag.len() > TAG_CHARS_MAX) {
+                let begin: String = long.chars().take(TAG_CHARS_SHOWN).collect();
+                let text =
+                    format!("a tag that begins with {begin:?} has more than {TAG_CHARS_MAX} characters");
+                return Err(Problem::new(Reason::Malformed, text));
+            }
+            self.count_entries(&mut listed, "tags", page.len(), TAG_BYTES)?;
             tags.extend(page);
-            self.check_entries("tags", tags.len())?;
             next = link;
         }
         Ok(tags)
     }
 
-    fn check_entries(&self, of: &str, count: usize) -> Result<(), Problem> {
+    /// Counts the entries of a page, of which each needs some memory beside its text.
+    fn count_entries(&self, listed: &mut Listed, of: &str, count: usize, each: usize) -> Result<(), Problem> {
         let max = self.limits().entries_max;
-        match count > max {
+        listed.entries += count;
+        match listed.entries > max {
             true => Err(Problem::new(
                 Reason::TooLarge,
                 format!("it has more than {max} {of}"),
             )),
-            false => Ok(()),
+            false => self.hold(count * each),
         }
     }
 
     /// One page, and the link to the next.
-    async fn page<T: serde::de::DeserializeOwned>(
+    async fn page<T: DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
-        pages: &mut usize,
+        listed: &mut Listed,
         url: Url,
     ) -> Result<(T, Option<Url>), Problem> {
-        let max = self.limits().pages_max;
-        if *pages == max {
+        let limits = self.limits();
+        if listed.pages == limits.pages_max {
             return Err(Problem::new(
                 Reason::TooLarge,
-                format!("its list has more than {max} pages"),
+                format!("its list has more than {} pages", limits.pages_max),
             ));
         }
-        *pages += 1;
+        listed.pages += 1;
         let mut answer = self.send(&Ask::get(url.clone())).await?;
         if !answer.status().is_success() {
             return Err(answer.problem().await);
         }
         let link = self.next_page(&answer)?;
-        let body = answer.bytes(name, self.limits().page_bytes_max).await?;
-        let page = serde_json::from_slice(&body).map_err(|error| {
+        let body = answer.page(name, limits.page_bytes_max).await?;
+        drop(answer);
+        listed.bytes += body.len() as u64;
+        if listed.bytes > limits.list_bytes_max {
+            return Err(Problem::new(
+                Reason::TooLarge,
+                format!("its list is larger than {} bytes", limits.list_bytes_max),
+            ));
+        }
+        let page = parsed(body).await;
+        let page = page.map_err(|error| {
             Problem::new(Reason::Malformed, format!("its {name} is malformed")).because(error)
         })?;
         // a page that links to itself would never end
@@ -261,7 +317,7 @@ impl Remote {
             if !manifest.is_index() {
                 break;
             }
-            let index = manifest.index()?;
+            let index: ImageIndex = manifest.parse("index")?;
             let child = index.manifests().iter().find(|child| is_default_platform(child));
             let Some(child) = child else {
                 let text = "no child with platform linux/amd64 in its index";
@@ -277,7 +333,7 @@ impl Remote {
             )),
             false => Ok(Image {
                 digest: manifest.digest.clone(),
-                manifest: manifest.image()?,
+                manifest: manifest.parse("manifest")?,
             }),
         }
     }
@@ -402,8 +458,8 @@ impl Remote {
         Ok(bytes)
     }
 
-    /// The manifests that refer to a manifest: signatures, for example. A registry without the API has a
-    /// tag for them; none of either is an empty list.
+    /// The manifests that refer to a manifest: signatures, for example; without annotations. A registry without the
+    /// API has a tag for them; none of either is an empty list.
     ///
     /// # Errors
     /// The list is too long, or the registry fails.
@@ -412,7 +468,8 @@ impl Remote {
         subject: &Digest,
         artifact_type: Option<&str>,
     ) -> Result<Vec<Descriptor>, Error> {
-        let done = self.list_referrers(subject, artifact_type).await;
+        let list = Box::pin(self.list_referrers(subject, artifact_type));
+        let done = self.unless_displaced(list).await;
         let name = format!("{}@{subject}", self.repository());
         self.told("list the referrers of", &name, done)
     }
@@ -429,49 +486,57 @@ impl Remote {
         if let Some(artifact_type) = artifact_type {
             url.query_pairs_mut().append_pair("artifactType", artifact_type);
         }
-        let (mut found, mut pages, mut next) = (Vec::new(), 0, Some(url));
+        // the registry may ignore the filter
+        let is_wanted = |found: &Descriptor| match (artifact_type, found.artifact_type()) {
+            (None, _) => true,
+            (Some(wanted), Some(own)) => own.as_ref() == wanted,
+            (Some(_), None) => false,
+        };
+        let (mut found, mut listed, mut next) = (Vec::new(), Listed::default(), Some(url));
         while let Some(url) = next.take() {
             let page = self
-                .page::<ImageIndex>("page of referrers", &mut pages, url)
+                .page::<Referrers>("page of referrers", &mut listed, url)
                 .await;
-            let (page, link) = match page {
-                Ok(page) => page,
-                Err(problem) if pages == 1 && is_unknown(&problem) => {
-                    found = self.tagged_referrers(subject).await?;
-                    break;
+            let (page, link): (Vec<Descriptor>, _) = match page {
+                Ok((page, link)) => (page.into(), link),
+                Err(problem) if listed.pages == 1 && is_unknown(&problem) => {
+                    (self.tagged_referrers(subject).await?.into(), None)
                 }
                 Err(problem) => return Err(problem),
             };
-            if page.manifests().is_empty() {
+            if page.is_empty() {
                 break;
             }
-            found.extend(page.manifests().iter().cloned());
-            self.check_entries("referrers", found.len())?;
+            self.count_entries(&mut listed, "referrers", page.len(), size_of::<Descriptor>())?;
+            found.extend(page.into_iter().filter(is_wanted));
             next = link;
-        }
-        // the registry may ignore the filter
-        if let Some(wanted) = artifact_type {
-            found.retain(|found| {
-                found
-                    .artifact_type()
-                    .as_ref()
-                    .is_some_and(|own| own.as_ref() == wanted)
-            });
         }
         Ok(found)
     }
 
     /// The tag scheme: `sha256-<hex>` names an index.
-    async fn tagged_referrers(&self, subject: &Digest) -> Result<Vec<Descriptor>, Problem> {
+    async fn tagged_referrers(&self, subject: &Digest) -> Result<Referrers, Problem> {
         let tag = subject.as_ref().replacen(':', "-", 1);
         let tag: String = tag.chars().take(128).collect();
         match self.get(&Version::Tag(tag)).await {
-            Ok(manifest) if manifest.is_index() => Ok(manifest.index()?.manifests().clone()),
-            Ok(_) => Ok(Vec::new()),
-            Err(problem) if is_unknown(&problem) => Ok(Vec::new()),
+            Ok(manifest) if manifest.is_index() => manifest.parse("index"),
+            Ok(_) => Ok(Referrers::default()),
+            Err(problem) if is_unknown(&problem) => Ok(Referrers::default()),
             Err(problem) => Err(problem),
         }
     }
+}
+
+async fn parsed<T: DeserializeOwned + Send + 'static>(
+    page: Vec<u8>,
+) -> Result<T, Box<dyn std::error::Error + Send + Sync>> {
+    let is_large = page.len() > PARSED_HERE_BYTES_MAX;
+    let parse = move || serde_json::from_slice(&page);
+    let parsed = match is_large {
+        true => spawn_blocking(parse).await?,
+        false => parse(),
+    };
+    Ok(parsed?)
 }
 
 /// Whether the registry knows no such page or manifest.
@@ -552,7 +617,30 @@ fn next_link(header: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use equate_egress::Egress;
+
     use super::*;
+    use crate::{Access, Limits, Registries, Repository};
+
+    #[tokio::test]
+    async fn a_list_ends_when_all_answers_need_too_much_memory() {
+        let egress = Egress::default();
+        let registries = Registries::new(egress.clone(), Limits::default());
+        let repository = Repository::parse("registry.example/app").unwrap();
+        let access = Access::new("test", Duration::from_secs(60));
+        let remote = registries.open(repository, access).unwrap();
+        let other = egress.memory().hold("other");
+        other.add(2 << 20);
+        let held = remote.hold(100 << 20).unwrap_err();
+        let listed = remote.tags().await.unwrap_err();
+        assert_eq!(
+            (held.reason, listed.reason()),
+            (Reason::Displaced, Reason::Displaced)
+        );
+        assert!(other.add(0).is_some());
+    }
 
     #[test]
     fn the_next_page_is_linked() {

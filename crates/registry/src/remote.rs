@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use equate_egress::HeldAnswer;
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -54,6 +55,8 @@ pub struct Remote {
     client: reqwest::Client,
     deadline: Mutex<Instant>,
     local: Option<Local>,
+    /// The memory of its lists.
+    held: HeldAnswer,
 }
 
 impl Remote {
@@ -65,6 +68,7 @@ impl Remote {
     ) -> Self {
         let deadline = Mutex::new(Instant::now() + access.timeout);
         Self {
+            held: registries.0.egress.memory().hold(&access.namespace),
             local: registries.local(&repository),
             registries,
             repository,
@@ -78,6 +82,12 @@ impl Remote {
     #[must_use]
     pub fn repository(&self) -> &Repository {
         &self.repository
+    }
+
+    /// Begins the time limit anew.
+    pub fn begin_again(&self) {
+        let deadline = Instant::now() + self.access.timeout;
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
     /// Whether a directory stands for the repository.
@@ -112,6 +122,24 @@ impl Remote {
 
     pub(crate) fn extend(&self, by: Duration) {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) += by;
+    }
+
+    /// Counts bytes of a list until this repository is dropped.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
+        let held = self.held.add(bytes as u64);
+        held.map(drop).ok_or_else(displaced)
+    }
+
+    /// Reads a list until all answers together need too much memory.
+    pub(crate) async fn unless_displaced<T>(
+        &self,
+        list: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        tokio::select! {
+            biased;
+            () = self.held.over() => Err(displaced()),
+            listed = list => listed,
+        }
     }
 
     pub(crate) fn late(&self) -> Problem {
@@ -370,6 +398,12 @@ struct TokenAnswer {
     token: Option<String>,
     access_token: Option<String>,
     expires_in: Option<u64>,
+}
+
+fn displaced() -> Problem {
+    let text =
+        "its list ended, because all answers together need too much memory; it is asked for again later";
+    Problem::new(Reason::Displaced, text)
 }
 
 fn basic(username: &str, password: &SecretString) -> Result<HeaderValue, Problem> {

@@ -33,17 +33,22 @@ pub enum TagError {
     /// No tag is in the range.
     #[error("no match found for semver: {0}")]
     None(String),
+    /// The caller ended the choice.
+    #[error("the choice of a tag ended early")]
+    Ended,
 }
 
-/// The newest of the tags in a range, among those that match the filter.
+/// The newest of the tags in a range, among those that match the filter. Each tag may take milliseconds: `go_on` is
+/// asked before each, and ends the choice.
 ///
 /// # Errors
-/// The range or filter is malformed, or no tag is in the range.
+/// The range or filter is malformed, or no tag is in the range, or the caller ended the choice.
 pub fn newest<'a>(
     tags: &'a [String],
     range: &str,
     filter: Option<&str>,
     is_chart: bool,
+    go_on: &dyn Fn() -> bool,
 ) -> Result<&'a str, TagError> {
     let filter = filter
         .filter(|filter| !filter.is_empty())
@@ -53,19 +58,32 @@ pub fn newest<'a>(
         range: range.chars().take(200).collect(),
         source,
     })?;
-    let found = tags
-        .iter()
-        .filter(|tag| filter.as_ref().is_none_or(|filter| filter.is_match(tag)))
-        .filter_map(|tag| {
-            let text = match is_chart {
-                true => tag.replace('_', "+"),
-                false => tag.clone(),
-            };
-            let version = Version::parse_tag(&text).ok()?;
-            constraint.matches(&version).then_some((version, tag))
-        })
-        .max_by(|(a, a_tag), (b, b_tag)| a.order_with_metadata(b).then_with(|| b_tag.cmp(a_tag)));
-    found
+    let version = |tag: &str| {
+        let text = match is_chart {
+            true => tag.replace('_', "+"),
+            false => tag.to_owned(),
+        };
+        let version = Version::parse_tag(&text).ok()?;
+        constraint.matches(&version).then_some(version)
+    };
+    let mut newest: Option<(Version, &String)> = None;
+    for tag in tags {
+        if !go_on() {
+            return Err(TagError::Ended);
+        }
+        if filter.as_ref().is_some_and(|filter| !filter.is_match(tag)) {
+            continue;
+        }
+        let Some(version) = version(tag) else { continue };
+        let is_newer = newest.as_ref().is_none_or(|(known, known_tag)| {
+            let order = version.order_with_metadata(known);
+            order.then_with(|| known_tag.cmp(&tag)).is_ge()
+        });
+        if is_newer {
+            newest = Some((version, tag));
+        }
+    }
+    newest
         .map(|(_, tag)| tag.as_str())
         .ok_or_else(|| TagError::None(range.chars().take(200).collect()))
 }
@@ -82,7 +100,27 @@ fn compile(filter: &str) -> Result<regex::Regex, TagError> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    #[test]
+    fn each_tag_is_a_step() {
+        let tags: Vec<String> = (0..100).map(|minor| format!("1.{minor}.0")).collect();
+        let check = |steps_max: usize, want: &str| {
+            let steps = Cell::new(0);
+            let go_on = || {
+                steps.set(steps.get() + 1);
+                steps.get() <= steps_max
+            };
+            let got = newest(&tags, "1.x", Some("0$"), false, &go_on);
+            assert_eq!(got.map_or_else(|error| error.to_string(), str::to_owned), want);
+            assert_eq!(steps.get(), tags.len().min(steps_max + 1));
+        };
+        check(100, "1.99.0");
+        check(99, "the choice of a tag ended early");
+        check(0, "the choice of a tag ended early");
+    }
 
     #[test]
     fn the_newest_tag_of_a_range_is_chosen() {
@@ -100,7 +138,7 @@ mod tests {
         .to_vec();
         #[track_caller]
         fn check(tags: &[String], range: &str, filter: Option<&str>, is_chart: bool, want: &str) {
-            let got = newest(tags, range, filter, is_chart);
+            let got = newest(tags, range, filter, is_chart, &|| true);
             let got = got.map_or_else(|error| error.to_string(), str::to_owned);
             assert_eq!(got, want, "{range}");
         }

@@ -81,14 +81,16 @@ impl Keys {
         if wanted && value.len() > ENTRY_BYTES_MAX {
             return Err(KeysError::TooLong(name.to_owned()));
         }
+        // one more than may be
+        let left = KEYS_MAX + 1 - self.age.len() - self.pgp.len();
         if name.ends_with(".agekey") {
-            let read = Identity::read_all(value).map_err(|source| KeysError::Age {
+            let read = Identity::read_all(value, left).map_err(|source| KeysError::Age {
                 entry: name.to_owned(),
                 source,
             })?;
             self.age.extend(read);
         } else if name.ends_with(".asc") {
-            let read = SecretKey::read_all(value).map_err(|source| KeysError::Pgp {
+            let read = SecretKey::read_all(value, left).map_err(|source| KeysError::Pgp {
                 entry: name.to_owned(),
                 source,
             })?;

@@ -46,7 +46,8 @@ impl SecretKey {
         format!("{:X}", self.0.fingerprint())
     }
 
-    pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<Self>, SecretKeyError> {
+    /// The first `max` private keys.
+    pub(crate) fn read_all(bytes: &[u8], max: usize) -> Result<Vec<Self>, SecretKeyError> {
         let unreadable = |error| SecretKeyError::Unreadable(Box::new(error));
         let (read, _) = PublicOrSecret::from_reader_many(bytes).map_err(unreadable)?;
         let mut keys = Vec::new();
@@ -57,6 +58,9 @@ impl SecretKey {
                     return Err(SecretKeyError::Passphrase(key.fingerprint()));
                 }
                 keys.push(key);
+            }
+            if keys.len() == max {
+                break;
             }
         }
         if keys.is_empty() {
@@ -149,5 +153,23 @@ pub(crate) fn open(
     match message.take(DATA_KEY_BYTES_MAX).read_to_end(&mut opened) {
         Ok(_) => Ok(opened),
         Err(_) => Err(KeyFault::WrongKey),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_many_keys_are_read() {
+        let armored = include_bytes!("../testdata/keys/rsa.asc");
+        let one = SecretKey::read_all(armored, 1).unwrap();
+        let bytes = one[0].0.to_bytes().unwrap();
+        // the end of a key is seen in the next packet
+        let many = [&*bytes, &*bytes, &*bytes, b"\xffx"].concat();
+        let read = |max| SecretKey::read_all(&many, max).map(|keys| keys.len());
+        assert_eq!(read(1).unwrap(), 1);
+        assert_eq!(read(2).unwrap(), 2);
+        assert!(read(3).is_err());
     }
 }

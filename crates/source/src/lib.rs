@@ -14,6 +14,7 @@ mod cache;
 mod digest;
 mod ignore;
 mod limits;
+mod pauses;
 mod storage;
 mod tree;
 
@@ -22,6 +23,7 @@ pub use cache::{Cache, CacheError, CacheKey, ReceiveError, Receiving};
 pub use digest::{Digest, DigestError};
 pub use ignore::{Glob, Ignore, KeyRules};
 pub use limits::{LimitExceeded, Limits};
+pub use pauses::{Pauses, Stopped};
 pub use storage::{
     Blob, FileNameError, MediaType, Place, PlaceError, Publisher, Retention, Share, Storage, StorageError,
     Stored, StoredFile,

@@ -19,8 +19,10 @@ pub struct Limits {
     pub archive_bytes_max: u64,
     /// The most bytes from one compressed byte, after the first MiB.
     pub expansion_max: u64,
-    /// Bytes of one file of ignore patterns.
+    /// Bytes of all files of ignore patterns, with their paths.
     pub ignore_bytes_max: u64,
+    /// Patterns of all files of ignore patterns, and of `spec.ignore`.
+    pub ignore_patterns_max: usize,
 }
 
 impl Default for Limits {
@@ -34,6 +36,7 @@ impl Default for Limits {
             archive_bytes_max: 512 << 20,
             expansion_max: 1000,
             ignore_bytes_max: 1 << 20,
+            ignore_patterns_max: 10_000,
         }
     }
 }
@@ -58,6 +61,8 @@ pub enum LimitExceeded {
     Expansion(u64),
     /// [`Limits::ignore_bytes_max`].
     IgnoreBytes(u64),
+    /// [`Limits::ignore_patterns_max`].
+    IgnorePatterns(usize),
     /// The extended header of an archive's entry.
     HeaderBytes(u64),
 }
@@ -72,7 +77,13 @@ impl fmt::Display for LimitExceeded {
             LimitExceeded::TreeBytes(max) => write!(f, "more than {max} bytes in all files together"),
             LimitExceeded::ArchiveBytes(max) => write!(f, "an archive larger than {max} bytes"),
             LimitExceeded::Expansion(max) => write!(f, "an archive that expands more than {max} times"),
-            LimitExceeded::IgnoreBytes(max) => write!(f, "a file of ignore patterns larger than {max} bytes"),
+            LimitExceeded::IgnoreBytes(max) => {
+                write!(
+                    f,
+                    "more than {max} bytes in all files of ignore patterns together, with their paths"
+                )
+            }
+            LimitExceeded::IgnorePatterns(max) => write!(f, "more than {max} ignore patterns"),
             LimitExceeded::HeaderBytes(max) => write!(f, "an extended header larger than {max} bytes"),
         }
     }

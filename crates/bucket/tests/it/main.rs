@@ -202,6 +202,29 @@ async fn answers_have_limits() {
         "its list is larger than 1000 bytes",
     )
     .await;
+    let list = Limits {
+        list_bytes_max: 10_000,
+        ..Limits::default()
+    };
+    check(
+        list,
+        Some(BucketFault::EndlessList),
+        Reason::TooLarge,
+        "it has more than 10000 bytes in its list; set spec.prefix",
+    )
+    .await;
+    let texts = Limits {
+        // a key of two bytes and an etag of 32, twenty times
+        key_bytes_max: 20 * 34 - 1,
+        ..Limits::default()
+    };
+    check(
+        texts,
+        None,
+        Reason::TooLarge,
+        "it has more than 679 bytes of keys and etags; set spec.prefix",
+    )
+    .await;
     let page = "<ListBucketResult><IsTruncated>true</IsTruncated>\
         <NextContinuationToken>x</NextContinuationToken></ListBucketResult>";
     let repeats = Some(BucketFault::List(page.to_owned()));
@@ -221,6 +244,31 @@ async fn answers_have_limits() {
     )
     .await;
 
+    for (key, etag, token, expected) in [
+        (1024, 256, 8 << 10, "a page of its list repeats"),
+        (
+            1025,
+            1,
+            1,
+            "the key that begins with \"kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk\" has more than 1024 bytes",
+        ),
+        (
+            1,
+            257,
+            1,
+            "the etag of the key that begins with \"k\" has more than 256 bytes",
+        ),
+        (1, 1, 8193, "the token of its next page is longer than 8192 bytes"),
+    ] {
+        let (key, etag, token) = ("k".repeat(key), "e".repeat(etag), "t".repeat(token));
+        let page = format!(
+            "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>{key}</Key><ETag>{etag}</ETag></Contents>\
+             <NextContinuationToken>{token}</NextContinuationToken></ListBucketResult>"
+        );
+        let page = Some(BucketFault::List(page));
+        check(Limits::default(), page, Reason::Malformed, expected).await;
+    }
+
     let bucket = opened(&server, access());
     let large = bucket.get("00", 7, &mut Vec::new()).await.unwrap_err();
     assert_eq!(large.to_string(), "cannot get 00: it is larger than 7 bytes");
@@ -228,6 +276,35 @@ async fn answers_have_limits() {
     server.fault(BucketFault::Cut, 3);
     let cut = bucket.get("00", 8, &mut Vec::new()).await.unwrap_err();
     assert_eq!(cut.reason(), Reason::Unreachable, "{cut}");
+}
+
+#[tokio::test]
+async fn a_list_takes_the_memory_of_answers() {
+    let server = BucketServer::open().unwrap();
+    for index in 0..300 {
+        server.put(&format!("{index:0>1000}"), "12345678");
+    }
+    server.fault(BucketFault::EndlessList, usize::MAX);
+    let limits = Limits {
+        pages_max: 5,
+        ..Limits::default()
+    };
+    let egress = Egress::default();
+    let opened = Stores::new(egress.clone(), limits).open(&server.endpoint(), "apps", access());
+    let bucket = opened.unwrap();
+    // all that is there, so that the largest answer ends with the list's second MiB
+    let other = egress.memory().hold("other");
+    other.add(65 << 20);
+    let (_, text) = keys(&bucket, "").await.unwrap_err();
+    assert!(text.ends_with("it has more than 5 pages"), "{text}");
+    assert_eq!(other.add(0), None);
+    // its own page is the largest now
+    let many: Vec<_> = (0..64).map(|_| egress.memory().hold("apps")).collect();
+    for held in &many {
+        held.add((2 << 20) + 1);
+    }
+    let (reason, text) = keys(&bucket, "").await.unwrap_err();
+    assert_eq!(reason, Reason::Displaced, "{text}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::io::{Seek as _, Write};
 use std::path::{Path, PathBuf};
 
-use equate_source::{Entry, Ignore, Limits, Tree};
+use equate_source::{Entry, Ignore, Limits, Pauses, Tree};
 
 use super::{ArtifactError, Place, REVISION, SOURCE};
 
@@ -49,7 +49,8 @@ pub(super) async fn pull(args: &Args) -> Result<String, ArtifactError> {
     file.rewind().map_err(temporary)?;
     // an artifact is written whole: a pattern that matches nothing replaces the default ones
     let everything = Ignore::new(Some("!*"));
-    let tree = Tree::unpack(file, &everything, &Limits::default(), pack).map_err(ArtifactError::Unpack)?;
+    let tree = Tree::unpack(file, &everything, &Limits::default(), pack, &Pauses::none())
+        .map_err(ArtifactError::Unpack)?;
     write(&tree, "", &args.output)?;
     let annotations = image.manifest.annotations().iter().flatten();
     let mut lines: Vec<String> = annotations

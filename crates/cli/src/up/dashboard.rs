@@ -597,7 +597,10 @@ mod tests {
             "OCIRepository 'a/b' is not ready: no connection",
             State::Waiting,
         );
-        let absent = Failure::PathAbsent("apps".to_owned());
+        let absent = Failure::PathAbsent {
+            path: "apps".to_owned(),
+            nearest: None,
+        };
         check(absent.reason().as_str(), &absent.to_string(), State::Failed);
         check("BuildFailed", "no such file", State::Failed);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use equate_api::extensions::GeneratedArtifact;
 use equate_api::meta::Reason;
 use equate_api::source::{Artifact, ExternalArtifact};
-use equate_source::{Place, Publisher, Tree};
+use equate_source::{Pauses, Place, Publisher, Stored, Tree};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -83,8 +83,7 @@ pub(super) async fn publish(
         let name = wanted.artifact.name.clone();
         let tree = composed(cx, run, declared, &wanted, &trees).await?;
         let is_own = live.contains_key(&name);
-        let stored = external(cx, declared, &wanted, tree, &sources, is_own).await;
-        let stored = stored.map_err(|why| reconcile(format!("{name} reconcile failed: {why}")))?;
+        let stored = external(cx, run, declared, &wanted, tree, &sources, is_own).await?;
         inventory.push(GeneratedArtifact {
             digest: stored.digest,
             filename: stored.path.rsplit('/').next().unwrap_or_default().to_owned(),
@@ -199,41 +198,46 @@ async fn composed(
 /// Writes one ExternalArtifact. Its archive belongs to its uid, so the object comes first.
 async fn external(
     cx: &ArtifactGenerators,
+    run: &Run<'_>,
     declared: &Declared,
     wanted: &Wanted,
     tree: Tree,
     sources: &BTreeMap<String, SourceArtifact>,
     is_own: bool,
-) -> Result<Artifact, String> {
+) -> Result<Artifact, Unmade> {
     let (namespace, name) = (&declared.key.namespace, &wanted.artifact.name);
+    let failed = |why: String| reconcile(format!("{name} reconcile failed: {why}"));
     let api = cx.api(namespace);
     if !is_own {
-        let found = api.get_opt(name).await.map_err(|error| chain(&error))?;
+        let found = api.get_opt(name).await.map_err(|error| failed(chain(&error)))?;
         let own = |object: &ExternalArtifact| {
             let labels = object.metadata.labels.as_ref();
             labels.and_then(|labels| labels.get(GENERATOR)) == Some(&declared.uid)
         };
         if found.is_some_and(|object| !own(&object)) {
-            return Err(format!(
+            let why = format!(
                 "ExternalArtifact {namespace}/{name} is not of this generator; delete it, or choose another name"
-            ));
+            );
+            return Err(failed(why).into());
         }
     }
     let params = PatchParams::apply(MANAGER).force();
     let applied = api
         .patch(name, &params, &Patch::Apply(object(declared, wanted)))
         .await;
-    let applied = applied.map_err(|error| format!("failed to apply ExternalArtifact: {}", chain(&error)))?;
-    let place = Place::new(KIND, namespace, name).map_err(|error| chain(&error))?;
+    let applied =
+        applied.map_err(|error| failed(format!("failed to apply ExternalArtifact: {}", chain(&error))))?;
+    let place = Place::new(KIND, namespace, name).map_err(|error| failed(chain(&error)))?;
     let publisher = Publisher::new(place, applied.metadata.uid.clone().unwrap_or_default());
     let (storage, revision) = (cx.kit.storage.clone(), format!("files:{}", tree.id()));
-    let storing = cx
-        .kit
-        .processors
-        .run(namespace, move || storage.publish(&publisher, &revision, &tree));
-    let stored = storing.done().await;
-    let stored = stored.map_err(|_| "internal error; see the controller's log".to_owned())?;
-    let mut artifact = draft::artifact(&stored.map_err(|error| chain(&error))?);
+    let store = move |turns: &Turns| {
+        let go_on = || turns.go_on(0);
+        storage.publish_pausing(&publisher, &revision, &tree, &Pauses::new(&go_on))
+    };
+    let stored: Stored = in_turns(cx, run, declared, failed, store)
+        .await?
+        .map_err(|error| failed(chain(&error)))?;
+    let mut artifact = draft::artifact(&stored);
     let of = |alias: &Option<String>| {
         let alias = alias.as_deref().and_then(|alias| alias.strip_prefix('@'))?;
         sources.get(alias)
@@ -256,7 +260,12 @@ async fn external(
     }
     let status = status(&applied, &artifact);
     let patched = api.patch_status(name, &params, &Patch::Apply(status)).await;
-    patched.map_err(|error| format!("failed to patch ExternalArtifact status: {}", chain(&error)))?;
+    patched.map_err(|error| {
+        failed(format!(
+            "failed to patch ExternalArtifact status: {}",
+            chain(&error)
+        ))
+    })?;
     Ok(artifact)
 }
 

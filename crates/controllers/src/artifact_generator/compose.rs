@@ -9,10 +9,10 @@ use std::fs::File;
 use bytes::Bytes;
 use equate_api::extensions::{CopyOperation, CopyStrategy, OutputArtifact};
 use equate_manifest::yaml;
-use equate_source::{Entry, Gathering, Ignore, KeyRules, Limits, Tree};
+use equate_source::{Entry, Gathering, Ignore, KeyRules, Limits, Pauses, Tree};
 use serde_json::{Map, Value};
 
-use super::globs::{Excluded, Pattern, is_pattern};
+use super::globs::{Excluded, Pattern, PatternError, is_pattern};
 use crate::kit::read::chain;
 
 const DESTINATION: &str = "@artifact/";
@@ -47,6 +47,7 @@ pub(super) fn compose(
         unpacked: 0,
         unpacked_bytes: 0,
         merged_bytes: 0,
+        pattern_bytes: 0,
     };
     for operation in &artifact.copy {
         staged.apply(operation, sources).map_err(|why| {
@@ -74,6 +75,8 @@ struct Staged<'a> {
     unpacked_bytes: u64,
     /// Of merged files, also of those that were replaced.
     merged_bytes: usize,
+    /// The memory of the patterns of an operation.
+    pattern_bytes: usize,
 }
 
 /// An operation, parsed.
@@ -101,6 +104,7 @@ impl Staged<'_> {
             excluded: Excluded::new(&operation.exclude)?,
             to,
         };
+        self.pattern_bytes = copying.excluded.held();
         match is_pattern(path) {
             true => self.matching(&copying, alias, path),
             false => self.one(&copying, path),
@@ -122,7 +126,7 @@ impl Staged<'_> {
                 let to = join(copying.to, name)?;
                 self.directory(copying, path, &to, path)
             }
-            Some(Entry::File { .. }) if copying.excluded.has(path, "") => Ok(()),
+            Some(Entry::File { .. }) if self.excludes(copying, path, "")? => Ok(()),
             Some(Entry::File { .. }) if extracts => match is_archive(path) {
                 true => self.extract(copying, path),
                 false => Err(format!(
@@ -147,7 +151,10 @@ impl Staged<'_> {
             true => Pattern::deep(text),
             false => Pattern::plain(text),
         };
-        let pattern = pattern.ok_or_else(|| format!("invalid glob pattern '{text}'"))?;
+        let pattern = pattern.map_err(|error| match error {
+            PatternError::Malformed => format!("invalid glob pattern '{text}'"),
+            PatternError::TooLarge => format!("glob pattern '{text}' is too large: {error}"),
+        })?;
         let mut matches = Vec::new();
         let depth = text.split('/').count();
         let depth_max = if extracts { usize::MAX } else { depth };
@@ -166,7 +173,7 @@ impl Staged<'_> {
         let mut included = Vec::new();
         for (path, entry) in matches {
             self.pause()?;
-            if !copying.excluded.has(&path, &base) {
+            if !self.excludes(copying, &path, &base)? {
                 included.push((path, entry));
             }
         }
@@ -204,7 +211,7 @@ impl Staged<'_> {
         for (name, entry) in copying.tree.list(path).unwrap_or_default() {
             self.pause()?;
             let (path, to) = (join(path, &name)?, join(to, &name)?);
-            if copying.excluded.has(&path, base) {
+            if self.excludes(copying, &path, base)? {
                 continue;
             }
             match entry {
@@ -240,8 +247,16 @@ impl Staged<'_> {
         self.put(to.to_owned(), Content::Merged(merged.into()), false)
     }
 
+    fn excludes(&self, copying: &Copying<'_>, path: &str, base: &str) -> Result<bool, String> {
+        copying.excluded.has(path, base, &|| self.pause())
+    }
+
+    fn held(&self) -> usize {
+        self.merged_bytes.saturating_add(self.pattern_bytes)
+    }
+
     fn pause(&self) -> Result<(), String> {
-        match (self.ground.go_on)(self.merged_bytes) {
+        match (self.ground.go_on)(self.held()) {
             true => Ok(()),
             false => Err(STOPPED.to_owned()),
         }
@@ -250,7 +265,7 @@ impl Staged<'_> {
     /// All documents of a file, merged.
     fn mapping(&self, bytes: &[u8]) -> Result<Map<String, Value>, String> {
         let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
-        let (mut held, mut goes_on) = (self.merged_bytes, true);
+        let (mut held, mut goes_on) = (self.held(), true);
         let mut watch = |steps: usize| {
             held = held.saturating_add(steps.saturating_mul(HELD_PER_STEP));
             goes_on = goes_on && (self.ground.go_on)(held);
@@ -286,7 +301,8 @@ impl Staged<'_> {
         let written = pack.try_clone().map_err(|error| failed(chain(&error)))?;
         // a pattern that matches nothing replaces the defaults: nothing is left out here
         let everything = Ignore::new(Some("!*"));
-        let tree = Tree::unpack(&*bytes, &everything, &self.limits, pack);
+        let go_on = || (self.ground.go_on)(self.held());
+        let tree = Tree::unpack(&*bytes, &everything, &self.limits, pack, &Pauses::new(&go_on));
         let tree = tree.map_err(|error| failed(chain(&error)))?;
         let written = written.metadata().map_err(|error| failed(chain(&error)))?;
         self.unpacked_bytes = self.unpacked_bytes.saturating_add(written.len());
@@ -327,9 +343,15 @@ impl Staged<'_> {
     fn finish(mut self) -> Result<Tree, String> {
         let rules = KeyRules::of_trees();
         let mut gathering = Gathering::new((self.ground.scratch)()?, &self.limits);
-        for (path, (content, executable)) in std::mem::take(&mut self.files) {
+        let files = std::mem::take(&mut self.files);
+        let go_on = || (self.ground.go_on)(self.held());
+        let pauses = Pauses::new(&go_on);
+        for (path, (content, executable)) in files {
             self.pause()?;
-            if !rules.excludes(&path) {
+            if !rules
+                .excludes(&path, &pauses)
+                .map_err(|stopped| stopped.to_string())?
+            {
                 let added = gathering.add(&path, &content.read()?, executable);
                 added.map_err(|error| chain(&error))?;
             }

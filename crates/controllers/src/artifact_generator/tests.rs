@@ -5,7 +5,9 @@ use equate_api::meta::Reason;
 use equate_api::source::ExternalArtifact;
 use equate_source::{Limits, Tree};
 use equate_testkit::eventually::eventually;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
+use kube::api::Api;
 use serde_json::{Value, json};
 
 use super::declared::Declared;
@@ -291,6 +293,7 @@ async fn deletion_ends_long_work() {
     session
         .create("GitRepository", "fleet", json!({ "spec": git }))
         .await;
+    session.ready("GitRepository", "fleet", "Succeeded", "").await;
     let first = json!([{ "from": "@git/many/1", "to": "@artifact/" }]);
     // 300 files, 100 patterns of 64 alternatives each, 200 times
     let excluded = vec!["{a,b,c,d}{a,b,c,d}{a,b,c,d}*"; 100];
@@ -305,5 +308,31 @@ async fn deletion_ends_long_work() {
     made(&session, "first", |status| status["artifact"] != Value::Null).await;
     session.delete(OWN, "split").await;
     absent(&session, "first").await;
+    assert_eq!(session.warnings().await, Vec::<String>::new());
+    session.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_generator_is_deleted_without_the_kind_of_its_artifacts() {
+    let session = start().await;
+    session.repository.commit(&[("a", Some("a"))]).unwrap();
+    let git = json!({ "url": GIT_URL, "ref": { "branch": "main" }, "interval": "1h" });
+    session
+        .create("GitRepository", "fleet", json!({ "spec": git }))
+        .await;
+    let copy = json!([{ "from": "@git/a", "to": "@artifact/" }]);
+    generate(&session, json!({ "artifacts": [{ "name": "a", "copy": copy }] })).await;
+    made(&session, "a", |status| status["artifact"] != Value::Null).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(session.cluster.client());
+    let name = "externalartifacts.source.toolkit.fluxcd.io";
+    definitions.delete(name, &Default::default()).await.unwrap();
+    eventually("the kind is gone", DEADLINE, async || {
+        match session.api(MADE).get_opt("a").await {
+            Ok(None) => Ok(()),
+            found => Err(format!("{found:?}")),
+        }
+    })
+    .await;
+    session.delete(OWN, "split").await;
     session.stop().await;
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use equate_api::meta::Reason;
 use equate_bucket::{Bucket, Reason as Class};
-use equate_source::{Gathering, Limits, Stored, Tree};
+use equate_source::{Gathering, Limits, Pauses, Stored, Tree};
 use futures::StreamExt as _;
 
 use super::decide::{Artifact, Found, Observed};
@@ -64,7 +64,6 @@ pub(super) async fn publish(
     observed: Observed,
     known: Option<Arc<Known>>,
 ) -> Result<Published, Failure> {
-    let broken = || Failure::broken(Reason::BucketOperationFailed, &declared.key);
     let previous = previous(cx, declared, &observed, known).await;
     let found = observed.found?;
     let (gathering, index) = fetch(cx, declared, found, previous).await?;
@@ -73,14 +72,17 @@ pub(super) async fn publish(
         declared.publisher.clone(),
         declared.bucket.clone(),
     );
-    let publishing = cx.kit.processors.run(&declared.key.namespace, move || {
+    let work = move |go_on: &dyn Fn() -> bool| {
         let tree = gathering
             .finish()
             .map_err(|error| failure::tree(&bucket, &error))?;
-        let stored = storage.publish(&publisher, &index.revision(), &tree);
+        let stored = storage.publish_pausing(&publisher, &index.revision(), &tree, &Pauses::new(go_on));
         Ok((stored.map_err(|error| Failure::storage(&error))?, index))
-    });
-    let (stored, index) = publishing.done().await.unwrap_or_else(|_| Err(broken()))?;
+    };
+    let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
+    let published = processors.paced(&declared.key.namespace, limit, work).await;
+    let (stored, index) =
+        published.unwrap_or_else(|error| Err(failure::unfinished(declared, &error, "make an artifact")))?;
     Ok(Published {
         stored,
         latest: latest(cx, declared),

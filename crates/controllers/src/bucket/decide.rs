@@ -11,6 +11,8 @@ use crate::sources::failure::Failure;
 pub(crate) enum Seen {
     /// The object alone decides: nothing outside was read.
     Unobserved,
+    /// It was deleted while it was observed.
+    Deleted,
     Observed(Box<Observed>),
 }
 
@@ -64,6 +66,8 @@ pub(crate) enum Plan {
         revision: String,
         why: Why,
     },
+    /// The next run deletes it.
+    End,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +90,7 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
         Seen::Observed(observed) => compare(observed),
         // nothing was read, for a reason that is not here
         Seen::Unobserved => Plan::Keep { objects: 0 },
+        Seen::Deleted => Plan::End,
     }
 }
 

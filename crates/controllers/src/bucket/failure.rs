@@ -5,6 +5,8 @@ use equate_api::meta::{ConditionType, Reason};
 use equate_bucket::{Error, PlaceError, Reason as Class, TokenServiceError};
 use equate_source::TreeError;
 
+use super::declared::Declared;
+use crate::kit::processors::JobError;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::failure::Failure;
@@ -61,6 +63,12 @@ fn told(error: &Error, limit: TimeLimit) -> String {
 pub(super) fn exists(bucket: &str, error: &Error, limit: TimeLimit) -> Failure {
     let why = told(error, limit);
     operation(format!("failed to confirm existence of '{bucket}' bucket: {why}"))
+}
+
+/// Work with the objects did not end.
+pub(super) fn unfinished(declared: &Declared, error: &JobError, doing: &str) -> Failure {
+    let doing = format!("failed to {doing} of bucket '{}'", declared.bucket);
+    Failure::unfinished(error, Reason::BucketOperationFailed, &declared.key, &doing)
 }
 
 pub(super) fn absent(bucket: &str) -> Failure {

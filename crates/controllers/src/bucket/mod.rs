@@ -29,10 +29,11 @@ use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use self::index::Index;
 use crate::kit::about::{About, Column, Concurrency};
-use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable};
+use crate::kit::controller::{self, Absence, Acted, Controller, Next, Reconcilable};
 use crate::kit::mirror::Mirror;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
+use crate::kit::wake::Reason;
 use crate::sources::draft::{Draft, OutdatedBy};
 use crate::sources::store;
 use crate::sources::watches::Watched;
@@ -109,16 +110,22 @@ impl Controller for Buckets {
         watches.follow(object, directory, Watched::Files).await;
         let status = run.status();
         let is_new = status.artifact.is_none() || status.observed_generation != Some(declared.generation);
-        let work = observe::observe(self, declared, status);
+        let deleted = run.deleted(declared.deleting);
+        let work = async {
+            tokio::select! {
+                biased;
+                observed = observe::observe(self, declared, status) => Seen::Observed(Box::new(observed)),
+                () = deleted => Seen::Deleted,
+            }
+        };
         // known sources are checked again and again: only a new one gets a status meanwhile
-        let observed = match is_new {
+        Ok(match is_new {
             true => {
                 let progress = |status| progressing(declared, &status, None);
                 Box::pin(run.with_progress(PATIENCE, work, progress)).await?
             }
             false => Box::pin(work).await,
-        };
-        Ok(Seen::Observed(Box::new(observed)))
+        })
     }
 
     fn decide(declared: &Declared, seen: &Seen, _now: Instant) -> Plan {
@@ -158,8 +165,9 @@ impl Controller for Buckets {
                 let Seen::Observed(observed) = seen else {
                     return Ok(Acted::Again);
                 };
-                Acted::Done(self.publish(run, declared, *observed, revision).await?)
+                self.publish(run, declared, *observed, revision).await?
             }
+            Plan::End => ended(),
         })
     }
 
@@ -204,31 +212,44 @@ impl Buckets {
         declared: &Declared,
         observed: decide::Observed,
         revision: String,
-    ) -> Result<Done, Stop> {
+    ) -> Result<Acted<Done>, Stop> {
         let lost = observed.is_lost();
         let stored = run.status().artifact;
         let is_first = stored.is_none();
         let is_current = stored.is_some_and(|artifact| artifact.revision == revision);
         let news = (!is_current).then(|| report::news(&revision));
-        let work = act::publish(self, declared, observed, run.memory.known.clone());
+        let (known, deleted) = (run.memory.known.clone(), run.deleted(declared.deleting));
+        let work = async {
+            tokio::select! {
+                biased;
+                published = act::publish(self, declared, observed, known) => Some(published),
+                () = deleted => None,
+            }
+        };
         let progress = |status| progressing(declared, &status, news.as_ref());
         let published = Box::pin(run.with_progress(PATIENCE, work, progress)).await?;
         Ok(match published {
-            Ok(published) => {
+            Some(Ok(published)) => {
                 run.memory.known = Some(Arc::new(Known {
                     digest: published.stored.digest.clone(),
                     index: Arc::clone(&published.index),
                 }));
-                Done::Published(Box::new(published))
+                Acted::Done(Done::Published(Box::new(published)))
             }
-            Err(failure) => Done::Failed {
+            Some(Err(failure)) => Acted::Done(Done::Failed {
                 // a first one that was never fetched is not shown
                 revision: Some(revision).filter(|_| !is_current && !failure.hides_revision(is_first)),
                 failure,
                 lost,
-            },
+            }),
+            None => ended(),
         })
     }
+}
+
+/// It was deleted meanwhile: the next run removes its artifacts.
+fn ended() -> Acted<Done> {
+    Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed))
 }
 
 fn progressing(declared: &Declared, status: &BucketStatus, news: Option<&OutdatedBy>) -> BucketStatus {

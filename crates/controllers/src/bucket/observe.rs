@@ -1,10 +1,9 @@
 //! Observes the artifact in the store, and the objects of the bucket. It only reads, except that the store
 //! of artifacts removes a damaged archive.
 
-use equate_api::meta::Reason;
 use equate_api::source::{BucketProvider, BucketStatus};
 use equate_bucket::{Access, Object, Reason as Class};
-use equate_source::{KeyRules, Limits};
+use equate_source::{KeyRules, Limits, Pauses};
 
 use super::Buckets;
 use super::decide::{Artifact, Found, Observed};
@@ -45,25 +44,51 @@ async fn find(cx: &Buckets, declared: &Declared, access: Access) -> Result<Found
     let (ignore_file, listed) = without_worker(list(cx, declared, &access)).await?;
     let (file, spec) = (ignore_file.clone(), declared.ignore.clone());
     // patterns and keys are a tenant's
-    let indexing = cx.kit.processors.run(&declared.key.namespace, move || {
-        let file = file.as_deref().map(String::from_utf8_lossy);
-        let rules = KeyRules::new(file.as_deref(), spec.as_deref());
-        let objects = listed.into_iter().filter(|object| {
-            !object.key.ends_with('/') && object.key != IGNORE_FILE && !rules.excludes(&object.key)
-        });
-        let index = Index(objects.map(|object| (object.key, object.etag)).collect());
-        let revision = index.revision();
-        (index, revision)
-    });
-    let indexed = indexing.done().await;
+    let bucket = declared.bucket.clone();
+    let work = move |go_on: &dyn Fn() -> bool| {
+        let pauses = Pauses::new(go_on);
+        index(listed, file.as_deref(), spec.as_deref(), &pauses).map_err(|why| {
+            failure::operation(format!(
+                "indexation of objects from bucket '{bucket}' failed: {why}"
+            ))
+        })
+    };
+    let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
+    let indexed = processors.paced(&declared.key.namespace, limit, work).await;
     let (index, revision) =
-        indexed.map_err(|_| Failure::broken(Reason::BucketOperationFailed, &declared.key))?;
+        indexed.unwrap_or_else(|error| Err(failure::unfinished(declared, &error, "select objects")))?;
     Ok(Found {
         index,
         revision,
         ignore_file,
         access,
     })
+}
+
+/// The objects that are not ignored, and their revision.
+fn index(
+    listed: Vec<Object>,
+    file: Option<&[u8]>,
+    spec: Option<&str>,
+    pauses: &Pauses<'_>,
+) -> Result<(Index, String), String> {
+    let file = file.map(String::from_utf8_lossy);
+    let patterns_max = Limits::default().ignore_patterns_max;
+    let rules = KeyRules::new(file.as_deref(), spec, patterns_max);
+    let rules = rules.map_err(|limit| format!("{IGNORE_FILE} and spec.ignore: {limit}"))?;
+    let mut index = Index::default();
+    for object in listed {
+        let is_file = !object.key.ends_with('/') && object.key != IGNORE_FILE;
+        if is_file
+            && !rules
+                .excludes(&object.key, pauses)
+                .map_err(|stopped| stopped.to_string())?
+        {
+            index.0.insert(object.key, object.etag);
+        }
+    }
+    let revision = index.revision();
+    Ok((index, revision))
 }
 
 /// The `.sourceignore`, and the objects.
@@ -94,4 +119,32 @@ async fn list(
     let listed = bucket.list(&declared.prefix).await;
     let listed = listed.map_err(|error| failure::list(name, &error, limit))?;
     Ok((ignore_file, listed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selection_of_objects_is_limited_and_ends() {
+        let object = |number: usize| Object {
+            key: format!("{}/{number}", "a".repeat(250)),
+            etag: "1".to_owned(),
+            size: 0,
+        };
+        let listed = |objects: usize| (0..objects).map(object).collect::<Vec<Object>>();
+        let patterns = |lines: usize| "b\n".repeat(lines);
+        let file = patterns(6000);
+        let select = |spec: usize, go_on: &dyn Fn() -> bool| {
+            let spec = patterns(spec);
+            index(listed(3), Some(file.as_bytes()), Some(&spec), &Pauses::new(go_on))
+        };
+        assert_eq!(select(4000, &|| true).map(|(index, _)| index.0.len()), Ok(3));
+        let error = select(4001, &|| true).unwrap_err();
+        assert_eq!(
+            error,
+            ".sourceignore and spec.ignore: more than 10000 ignore patterns"
+        );
+        assert_eq!(select(4000, &|| false).unwrap_err(), "it was stopped");
+    }
 }

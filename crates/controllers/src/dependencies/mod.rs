@@ -5,7 +5,8 @@ pub(crate) mod ready;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -107,61 +108,111 @@ pub fn evaluate_within(
     }
 }
 
-/// The owners that one step of a search asks about: their dependencies are copied while the graph is locked.
-const STEP: usize = 256;
+/// The entries of one `spec.dependsOn`.
+pub const DEPENDENCIES_MAX: usize = 1_000;
+
+/// Why a `spec.dependsOn` with this number of entries is refused.
+pub(crate) fn excess(entries: usize) -> Option<String> {
+    (entries > DEPENDENCIES_MAX).then(|| {
+        format!(
+            "spec.dependsOn has {entries} entries; the limit is {DEPENDENCIES_MAX}. Depend on one object that depends \
+             on the others"
+        )
+    })
+}
+
+/// The dependencies that one step of a search follows: they are looked up while the graph is locked.
+const STEP: usize = 1_024;
 
 /// Searches for the shortest cycle from an object back to itself, in steps. Costs the dependencies that it reaches, each
 /// once.
 #[derive(Debug)]
 pub struct CycleSearch {
     start: ObjectRef,
-    /// The object that led to each one.
+    /// The object that led to each one with dependencies.
     reached_from: HashMap<ObjectRef, ObjectRef>,
     // breadth first, so that the cycle is the shortest
-    open: VecDeque<ObjectRef>,
-    asked: usize,
+    open: VecDeque<Edges>,
+    followed: usize,
+}
+
+/// The dependencies of an object, from the first that is not followed yet.
+#[derive(Debug)]
+struct Edges {
+    from: ObjectRef,
+    to: Arc<[ObjectRef]>,
+    at: usize,
 }
 
 impl CycleSearch {
-    /// A search from an object.
-    pub fn new(start: ObjectRef) -> Self {
+    /// A search from an object with these dependencies.
+    pub fn new(start: ObjectRef, depends_on: Arc<[ObjectRef]>) -> Self {
         Self {
-            open: VecDeque::from([start.clone()]),
+            open: VecDeque::from([Edges {
+                from: start.clone(),
+                to: depends_on,
+                at: 0,
+            }]),
             reached_from: HashMap::new(),
             start,
-            asked: 0,
+            followed: 0,
         }
     }
 
-    /// Whether it asked about few owners so far, in less than a millisecond.
+    /// Whether it followed few dependencies so far, in less than a millisecond.
     pub fn is_short(&self) -> bool {
-        self.asked < STEP
+        self.followed < STEP
     }
 
     /// One step. `depends_on` returns the dependencies of each of some objects. Breaks with the cycle, whose first
     /// and last object is the start, or with `None` if there is none.
     pub fn step(
         &mut self,
-        depends_on: impl FnOnce(&[ObjectRef]) -> Vec<Vec<ObjectRef>>,
+        depends_on: impl FnOnce(&[&ObjectRef]) -> Vec<Arc<[ObjectRef]>>,
     ) -> ControlFlow<Option<Vec<ObjectRef>>> {
-        let asked: Vec<ObjectRef> = self.open.drain(..self.open.len().min(STEP)).collect();
-        if asked.is_empty() {
+        let parts = self.next_edges();
+        if parts.is_empty() {
             return ControlFlow::Break(None);
         }
-        self.asked += asked.len();
-        let found = depends_on(&asked);
-        for (here, all) in asked.iter().zip(found) {
-            for next in all {
-                if next == self.start {
-                    return ControlFlow::Break(Some(self.way_to(here)));
-                }
-                if let Entry::Vacant(new) = self.reached_from.entry(next) {
-                    self.open.push_back(new.key().clone());
-                    new.insert(here.clone());
-                }
+        let edges = parts
+            .iter()
+            .flat_map(|(from, to, part)| to[part.clone()].iter().map(move |to| (from, to)));
+        let (from, to): (Vec<&ObjectRef>, Vec<&ObjectRef>) = edges
+            .filter(|(_, to)| !self.reached_from.contains_key(to))
+            .unzip();
+        for ((from, to), depends_on) in from.into_iter().zip(&to).zip(depends_on(&to)) {
+            if **to == self.start {
+                return ControlFlow::Break(Some(self.way_to(from)));
+            }
+            if !depends_on.is_empty()
+                && let Entry::Vacant(new) = self.reached_from.entry((*to).clone())
+            {
+                new.insert(from.clone());
+                self.open.push_back(Edges {
+                    from: (*to).clone(),
+                    to: depends_on,
+                    at: 0,
+                });
             }
         }
         ControlFlow::Continue(())
+    }
+
+    /// The dependencies to follow next: of each object, those in a range.
+    fn next_edges(&mut self) -> Vec<(ObjectRef, Arc<[ObjectRef]>, Range<usize>)> {
+        let (mut parts, mut left) = (Vec::new(), STEP);
+        while left > 0
+            && let Some(first) = self.open.front_mut()
+        {
+            let part = first.at..first.to.len().min(first.at + left);
+            (left, first.at) = (left - part.len(), part.end);
+            parts.push((first.from.clone(), Arc::clone(&first.to), part));
+            if first.at == first.to.len() {
+                self.open.pop_front();
+            }
+        }
+        self.followed += STEP - left;
+        parts
     }
 
     fn way_to(&self, last: &ObjectRef) -> Vec<ObjectRef> {
@@ -187,9 +238,11 @@ mod tests {
         start: &ObjectRef,
         depends_on: impl Fn(&ObjectRef) -> Vec<ObjectRef>,
     ) -> (Option<Vec<ObjectRef>>, usize) {
-        let mut search = CycleSearch::new(start.clone());
+        let depends_on = |object: &ObjectRef| -> Arc<[ObjectRef]> { depends_on(object).into() };
+        let mut search = CycleSearch::new(start.clone(), depends_on(start));
         for steps in 1.. {
-            if let ControlFlow::Break(way) = search.step(|asked| asked.iter().map(&depends_on).collect()) {
+            let step = search.step(|asked| asked.iter().map(|object| depends_on(object)).collect());
+            if let ControlFlow::Break(way) = step {
                 return (way, steps);
             }
         }
@@ -229,30 +282,68 @@ mod tests {
         let none = cycle(&chain[0], |from| {
             chain.get(at(from) + 1).cloned().into_iter().collect()
         });
-        assert_eq!(none, (None, chain.len() + 1));
+        assert_eq!(none, (None, chain.len()));
         let next = |from: &ObjectRef| vec![chain.get(at(from) + 1).unwrap_or(&chain[0]).clone()];
         let (found, _) = cycle(&chain[0], next);
         assert_eq!(found.map(|way| way.len()), Some(chain.len() + 1));
     }
 
     #[test]
-    fn a_step_asks_about_few_objects() {
-        let many: Vec<ObjectRef> = (0..1_000)
-            .map(|at| object("Kustomization", &format!("k{at}")))
-            .collect();
+    fn a_step_follows_few_dependencies_of_wide_objects() {
+        let names = |prefix: &str, count: usize| -> Arc<[ObjectRef]> {
+            let name = |at| object("Kustomization", &format!("{prefix}{at:05}"));
+            (0..count).map(name).collect()
+        };
+        let (wide, absent) = (names("wide", 16), names("absent", 20_000));
         let start = object("Kustomization", "apps");
-        let mut search = CycleSearch::new(start.clone());
-        let mut most = 0;
-        let mut depends_on = |asked: &[ObjectRef]| -> Vec<Vec<ObjectRef>> {
-            most = most.max(asked.len());
-            let on = |one: &ObjectRef| if *one == start { many.clone() } else { Vec::new() };
-            asked.iter().map(on).collect()
+        let mut search = CycleSearch::new(start.clone(), Arc::clone(&wide));
+        let (mut asked, mut most, mut steps) = (0, 0, 0);
+        let mut depends_on = |objects: &[&ObjectRef]| -> Vec<Arc<[ObjectRef]>> {
+            (asked, most) = (asked + objects.len(), most.max(objects.len()));
+            let on = |one: &&ObjectRef| match one.name.starts_with("wide") {
+                true => Arc::clone(&absent),
+                false => Arc::default(),
+            };
+            objects.iter().map(on).collect()
         };
         assert!(search.step(&mut depends_on).is_continue());
         assert!(search.is_short());
-        while search.step(&mut depends_on).is_continue() {}
+        while search.step(&mut depends_on).is_continue() {
+            steps += 1;
+        }
         assert!(!search.is_short());
         assert_eq!(most, STEP);
+        assert_eq!(asked, wide.len() * (1 + absent.len()));
+        assert_eq!(steps, (wide.len() * absent.len()).div_ceil(STEP));
+        // names that depend on nothing are not kept
+        assert_eq!(search.reached_from.len(), wide.len());
+    }
+
+    #[test]
+    fn a_cycle_through_a_wide_object_is_found() {
+        let start = object("Kustomization", "apps");
+        let mut on: Vec<ObjectRef> = (0..3 * STEP)
+            .map(|at| object("Kustomization", &format!("k{at}")))
+            .collect();
+        on.push(start.clone());
+        let wide = object("Kustomization", "wide");
+        let depends_on = |from: &ObjectRef| match &*from.name {
+            "apps" => vec![wide.clone()],
+            "wide" => on.clone(),
+            _ => Vec::new(),
+        };
+        let (found, _) = cycle(&start, depends_on);
+        assert_eq!(found, Some(vec![start.clone(), wide.clone(), start.clone()]));
+    }
+
+    #[test]
+    fn too_many_dependencies_are_refused() {
+        assert_eq!(excess(DEPENDENCIES_MAX), None);
+        let why = excess(DEPENDENCIES_MAX + 1).unwrap();
+        assert!(
+            why.starts_with("spec.dependsOn has 1001 entries; the limit is 1000."),
+            "{why}"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use equate_api::meta::Reason;
 use equate_api::source::Artifact;
 use equate_git::{Commit, Remote, Revision, Signers};
-use equate_source::{Ignore, Limits, Parts, Stored, Submodule, Tree};
+use equate_source::{Ignore, Limits, Parts, Pauses, Stored, Submodule, Tree};
 
 use super::Context;
 use super::declared::Declared;
@@ -68,11 +68,19 @@ pub(crate) async fn publish(
         commit => from_host(&cx, &declared, remote, &revision, commit, signers).await?,
     };
     let (own, context) = (Arc::clone(&declared), Arc::clone(&cx));
-    let publishing = cx.processors.run(&declared.key.namespace, move || {
-        publish_fetched(&context, &own, &revision, fetched, included)
-    });
-    let published = publishing.done().await;
-    published.unwrap_or_else(|_| Err(Failure::broken(Reason::GitOperationFailed, &declared.key)))
+    let work = move |go_on: &dyn Fn() -> bool| {
+        publish_fetched(&context, &own, &revision, fetched, included, &Pauses::new(go_on))
+    };
+    let publishing = cx.processors.paced(&declared.key.namespace, cx.timeout_max, work);
+    publishing.await.unwrap_or_else(|error| {
+        let doing = "failed to make an artifact of the commit";
+        Err(Failure::unfinished(
+            &error,
+            Reason::GitOperationFailed,
+            &declared.key,
+            doing,
+        ))
+    })
 }
 
 pub(crate) struct Opened {
@@ -158,11 +166,12 @@ fn publish_fetched(
     revision: &Revision,
     fetched: Fetched,
     included: Vec<Artifact>,
+    pauses: &Pauses<'_>,
 ) -> Result<Published, Failure> {
-    let tree = tree(cx, declared, &fetched, &included)?;
+    let tree = tree(cx, declared, &fetched, &included, pauses)?;
     let stored = cx
         .storage
-        .publish(&declared.publisher, &revision.to_string(), &tree)
+        .publish_pausing(&declared.publisher, &revision.to_string(), &tree, pauses)
         .map_err(|error| Failure::storage(&error))?;
     Ok(Published {
         stored,
@@ -179,20 +188,21 @@ fn tree(
     declared: &Declared,
     fetched: &Fetched,
     included: &[Artifact],
+    pauses: &Pauses<'_>,
 ) -> Result<Tree, Failure> {
     let commit = fetched.commit.tree();
     let (ignore, limits) = (Ignore::new(declared.ignore.as_deref()), Limits::default());
     if declared.sparse.is_empty() && declared.include.is_empty() && !declared.submodules {
         let previous = cx.storage.newest(declared.publisher.place());
-        return Tree::from_git_after(commit, &ignore, &limits, previous.as_ref())
+        return Tree::from_git_after(commit, &ignore, &limits, previous.as_ref(), pauses)
             .map_err(|error| Failure::tree(&error));
     }
-    let included = includes::trees(cx, declared, included)?;
+    let included = includes::trees(cx, declared, included, pauses)?;
     let parts = Parts {
         git: commit,
         only: &declared.sparse,
         submodules: &fetched.submodules,
         included: &included,
     };
-    Tree::compose(&parts, &ignore, &limits).map_err(|error| Failure::compose(&error))
+    Tree::compose(&parts, &ignore, &limits, pauses).map_err(|error| Failure::compose(&error))
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use equate_api::meta::Reason;
 use equate_api::source::{Artifact, GitRepository, Include};
-use equate_source::Included;
+use equate_source::{Included, Pauses};
 
 use super::declared::Declared;
 use super::failure::Failure;
@@ -133,8 +133,12 @@ pub(super) fn trees(
     cx: &Context,
     declared: &Declared,
     artifacts: &[Artifact],
+    pauses: &Pauses<'_>,
 ) -> Result<Vec<Included>, Failure> {
     let tree = |(include, artifact): (&Include, &Artifact)| {
+        pauses
+            .here()
+            .map_err(|stopped| Failure::copy(stopped.to_string()))?;
         let name = &include.repository.name;
         let from = include.from_path.as_deref().unwrap_or_default();
         let to = include

@@ -38,12 +38,13 @@ use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use self::includes::Includers;
 use crate::kit::about::{About, Column, Concurrency};
-use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, own_reason};
+use crate::kit::controller::{self, Absence, Acted, Controller, Next, Reconcilable, own_reason};
 use crate::kit::mirror::{Change, Mirror};
 use crate::kit::processors::Processors;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
 use crate::kit::sessions::Sessions;
+use crate::kit::tenants::Tenants;
 use crate::kit::wake::Reason;
 use crate::sources::draft::Draft;
 use crate::sources::store;
@@ -86,6 +87,7 @@ struct Context {
     watches: Watches,
     egress: Egress,
     sessions: Sessions,
+    tenants: Tenants,
     processors: Processors,
     timeout_max: Duration,
 }
@@ -112,6 +114,7 @@ impl Controller for GitRepositories {
                 watches: kit.watches.clone(),
                 egress: kit.settings.egress.clone(),
                 sessions: kit.sessions.clone(),
+                tenants: kit.settings.tenants.clone(),
                 processors: kit.processors.clone(),
                 timeout_max: kit.settings.timeout_max,
             }),
@@ -179,7 +182,7 @@ impl Controller for GitRepositories {
                 let Seen::Observed(observed) = seen else {
                     return Ok(Acted::Again);
                 };
-                Acted::Done(self.publish(run, declared, *observed, &revision).await?)
+                self.publish(run, declared, *observed, &revision).await?
             }
         })
     }
@@ -238,7 +241,7 @@ impl GitRepositories {
         declared: &Arc<Declared>,
         observed: decide::Observed,
         revision: &equate_git::Revision,
-    ) -> Result<Done, Stop> {
+    ) -> Result<Acted<Done>, Stop> {
         let lost = observed.is_lost();
         let decide::Observed {
             remote,
@@ -247,7 +250,7 @@ impl GitRepositories {
             ..
         } = observed;
         let Some(remote) = remote else {
-            return Ok(Done::Unopened);
+            return Ok(Acted::Done(Done::Unopened));
         };
         let text = revision.to_string();
         let stored = run.status().artifact;
@@ -259,22 +262,27 @@ impl GitRepositories {
             included,
             fetching,
         };
-        let work = act::publish(
-            Arc::clone(&self.cx),
-            Arc::clone(declared),
-            opened,
-            revision.clone(),
-        );
+        let (cx, own, revision) = (Arc::clone(&self.cx), Arc::clone(declared), revision.clone());
+        let deleted = run.deleted(declared.deleting);
+        let work = async {
+            tokio::select! {
+                biased;
+                published = act::publish(cx, own, opened, revision) => Some(published),
+                () = deleted => None,
+            }
+        };
         let progress = |status| progressing(declared, &status, shown.as_deref());
         Ok(
             match Box::pin(run.with_progress(PATIENCE, work, progress)).await? {
-                Ok(published) => Done::Published(Box::new(published)),
-                Err(failure) => Done::Failed {
+                Some(Ok(published)) => Acted::Done(Done::Published(Box::new(published))),
+                Some(Err(failure)) => Acted::Done(Done::Failed {
                     // an unverified revision is not shown as the newest, nor is one that was never fetched
                     revision: shown.filter(|_| !failure.hides_revision(run.status().artifact.is_none())),
                     failure,
                     lost,
-                },
+                }),
+                // the next run removes the artifacts
+                None => Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed)),
             },
         )
     }

@@ -142,6 +142,7 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
         opened => Remote {
             proxy,
             timeout,
+            tenant: Some(cx.tenants.of(namespace).to_string()),
             ..opened.map_err(failed)?
         },
     };

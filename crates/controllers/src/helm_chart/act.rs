@@ -10,7 +10,7 @@ use equate_helm::package::{Package, merge_values};
 use equate_helm::repository::catalog::{Catalog, Offer};
 use equate_helm::repository::index::resolve_url;
 use equate_helm::{Values, values};
-use equate_source::{Blob, Entry, Storage, Stored, Tree};
+use equate_source::{Blob, Entry, Pauses, Storage, Stored, Tree};
 use sha2::{Digest as _, Sha256};
 
 use super::HelmCharts;
@@ -192,7 +192,8 @@ async fn from_archive(
         declared.values_files.clone(),
     );
     let ignore_missing = declared.ignore_missing;
-    let making = cx.kit.processors.run(&declared.key.namespace, move || {
+    let work = move |go_on: &dyn Fn() -> bool| {
+        let pauses = Pauses::new(go_on);
         let limits = settings.chart();
         let loaded = Package::from_archive(&bytes, &limits);
         if !own.packaged {
@@ -212,7 +213,8 @@ async fn from_archive(
             Step::Package.failed(format!("failed to load downloaded chart: {why}"))
         })?;
         package.set_version(&own.version);
-        let (merged, values_files) = chart_values(&package, &declared_files, ignore_missing, &limits)?;
+        let (merged, values_files) =
+            chart_values(&package, (&declared_files, ignore_missing), &limits, &pauses)?;
         package
             .set_values(&merged)
             .map_err(|error| Step::Values.failed(error))?;
@@ -221,20 +223,36 @@ async fn from_archive(
             values_files,
             added: 0,
         })
-    });
-    making.done().await.map_err(|_| broken(declared))?
+    };
+    paced(cx, declared, work).await
+}
+
+/// Does work whose time grows with a list of the spec.
+async fn paced<T: Send + 'static>(
+    cx: &HelmCharts,
+    declared: &Declared,
+    work: impl FnOnce(&dyn Fn() -> bool) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
+    let done = processors.paced(&declared.key.namespace, limit, work).await;
+    done.unwrap_or_else(|error| {
+        let doing = "failed to merge chart values";
+        let failure = Failure::unfinished(&error, Reason::ValuesFilesError, &declared.key, doing);
+        Err(Step::Values.failed(failure.message))
+    })
 }
 
 /// Merges values files of a chart itself.
 pub(super) fn chart_values(
     package: &Package,
-    paths: &[String],
-    ignore_missing: bool,
+    (paths, ignore_missing): (&[String], bool),
     limits: &equate_helm::Limits,
+    pauses: &Pauses<'_>,
 ) -> Result<(Values, Vec<String>), Failure> {
     let failed = |why: String| Step::Values.failed(format!("failed to merge chart values: {why}"));
     let (mut merged, mut used) = (Values::new(), Vec::new());
     for path in paths {
+        pauses.here().map_err(|stopped| failed(stopped.to_string()))?;
         let name = clean(path);
         let read = match name.as_str() {
             "values.yaml" => (*package.chart().values).clone(),
@@ -269,12 +287,17 @@ async fn from_files(
     let namespace = &declared.key.namespace;
     let (own, limits, loading) = (chart.clone(), Arc::clone(&settings), build.clone());
     let (paths, ignore_missing) = (declared.values_files.clone(), declared.ignore_missing);
-    let loaded = cx.kit.processors.run(namespace, move || {
+    let load = move |go_on: &dyn Fn() -> bool| {
         if !loading.packaged {
             let bytes = own.bytes(&limits).map_err(|why| Step::Pull.failed(why))?;
             return Ok((Err(bytes), Vec::new()));
         }
-        let (merged, used) = tree_values(&own.tree, &paths, ignore_missing, &limits.chart())?;
+        let (merged, used) = tree_values(
+            &own.tree,
+            (&paths, ignore_missing),
+            &limits.chart(),
+            &Pauses::new(go_on),
+        )?;
         let mut package = own.load(&limits).map_err(|why| Step::Package.failed(why))?;
         package.set_version(&loading.version);
         if let Some(merged) = merged {
@@ -283,8 +306,8 @@ async fn from_files(
                 .map_err(|error| Step::Values.failed(error))?;
         }
         Ok((Ok(package), used))
-    });
-    let (package, values_files) = match loaded.done().await.map_err(|_| broken(declared))?? {
+    };
+    let (package, values_files) = match paced(cx, declared, load).await? {
         (Ok(package), used) => (package, used),
         (Err(bytes), values_files) => {
             return Ok(Made {
@@ -313,15 +336,18 @@ async fn from_files(
 /// Merges values files of a source; none if the spec names none.
 pub(super) fn tree_values(
     tree: &Tree,
-    paths: &[String],
-    ignore_missing: bool,
+    (paths, ignore_missing): (&[String], bool),
     limits: &equate_helm::Limits,
+    pauses: &Pauses<'_>,
 ) -> Result<(Option<Values>, Vec<String>), Failure> {
     if paths.is_empty() {
         return Ok((None, Vec::new()));
     }
     let (mut merged, mut used) = (Values::new(), Vec::new());
     for path in paths {
+        pauses
+            .here()
+            .map_err(|stopped| Step::Values.failed(stopped.to_string()))?;
         let place = clean(path);
         match tree.entry(&place) {
             Some(Entry::File { .. }) => {}

@@ -5,7 +5,7 @@
 use equate_api::source::HelmChart;
 use equate_helm::Chart;
 use equate_helm::package::Package;
-use equate_source::Tree;
+use equate_source::{Pauses, Tree};
 
 use super::act::{chart_values, tree_values};
 use super::build::Step;
@@ -24,7 +24,12 @@ pub fn of_source(object: &HelmChart, tree: &Tree) -> Result<Chart, String> {
     let made = || -> Result<Chart, Failure> {
         let (local, _, _) = LocalChart::find(tree, &declared.chart, &settings)?;
         let (paths, ignore_missing) = (&declared.values_files, declared.ignore_missing);
-        let (merged, _) = tree_values(&local.tree, paths, ignore_missing, &settings.chart())?;
+        let (merged, _) = tree_values(
+            &local.tree,
+            (paths, ignore_missing),
+            &settings.chart(),
+            &Pauses::none(),
+        )?;
         let mut package = local.load(&settings).map_err(|why| Step::Package.failed(why))?;
         if let Some(merged) = merged {
             let set = package.set_values(&merged);
@@ -61,7 +66,12 @@ fn of_package(object: &HelmChart, mut package: Package) -> Result<Chart, String>
     let declared = declared(object)?;
     if !declared.values_files.is_empty() {
         let limits = HelmSettings::default().chart();
-        let merged = chart_values(&package, &declared.values_files, declared.ignore_missing, &limits);
+        let merged = chart_values(
+            &package,
+            (&declared.values_files, declared.ignore_missing),
+            &limits,
+            &Pauses::none(),
+        );
         let (merged, _) = merged.map_err(|failure| failure.message)?;
         let set = package.set_values(&merged);
         set.map_err(|error| Step::Values.failed(error).message)?;

@@ -40,7 +40,7 @@ use self::act::Done;
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use crate::kit::about::{About, Column, Concurrency};
-use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable, own_reason};
+use crate::kit::controller::{self, Absence, Acted, Controller, Next, Reconcilable, own_reason};
 use crate::kit::mirror::{Change, Mirror};
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
@@ -150,10 +150,18 @@ impl Controller for HelmCharts {
                 let Seen::Observed(observed) = seen else {
                     return Ok(Acted::Again);
                 };
-                let work = act::publish(self, declared, *observed, build, lost);
+                let deleted = run.deleted(declared.deleting);
+                let work = async {
+                    tokio::select! {
+                        biased;
+                        done = act::publish(self, declared, *observed, build, lost) => Acted::Done(done),
+                        // the next run removes the artifacts
+                        () = deleted => Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed)),
+                    }
+                };
                 let progress =
                     |status| Draft::new(&status, declared.generation, Timestamp::now()).progressing(None);
-                Acted::Done(Box::pin(run.with_progress(PATIENCE, work, progress)).await?)
+                Box::pin(run.with_progress(PATIENCE, work, progress)).await?
             }
         })
     }

@@ -84,7 +84,16 @@ async fn in_repository(
         crate::sources::charts::CatalogError::Absent(_) => no_artifact(declared),
         error => Step::Pull.failed(remote(&chain(&error))).into(),
     })?;
-    let offer = catalog.select(&declared.chart, &declared.version);
+    let (name, range) = (declared.chart.clone(), declared.version.clone());
+    let select = move || catalog.select(&name, &range).cloned();
+    // it may be one of 150,000
+    let offer = cx
+        .kit
+        .processors
+        .run(&declared.key.namespace, select)
+        .done()
+        .await;
+    let offer = offer.map_err(|_| Failure::broken(Reason::ChartPullError, &declared.key))?;
     let offer = offer.map_err(|error| Step::Reference.failed(remote(&chain(&error))))?;
     let metadata = match cx.kit.charts.substitute(&home) {
         Some(_) => marked(&offer.version, metadata(declared, None)),
@@ -102,7 +111,7 @@ async fn in_repository(
         access: (&object.spec).into(),
         limit: TimeLimit::of(timeout(&object.spec), cx.kit.settings.timeout_max),
     };
-    Ok((build, Origin::Repository(repository, Box::new(offer.clone()))))
+    Ok((build, Origin::Repository(repository, Box::new(offer))))
 }
 
 async fn in_registry(

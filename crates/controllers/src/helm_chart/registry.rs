@@ -24,6 +24,7 @@ use crate::sources::chart_tags::{is_complete, newest, packed, tag};
 use crate::sources::charts::{AccessSpec, access, normalized, timeout};
 use crate::sources::failure::Failure;
 use crate::sources::secrets::{secret, value};
+use crate::sources::selection::selected;
 use crate::sources::signatures::{Required, Unverified};
 
 const SCHEME: &str = "oci://";
@@ -167,7 +168,11 @@ impl RegistryChart {
                 ..error
             }
         })?;
-        newest(&tags, range).map_err(PullError::plain)
+        let range = range.to_owned();
+        let select = move |go_on: &dyn Fn() -> bool| newest(&tags, &range, go_on);
+        let namespace = &self.access.namespace;
+        let newest = selected(&cx.kit.processors, namespace, self.limit, select).await;
+        newest.and_then(|newest| newest).map_err(PullError::plain)
     }
 
     /// The manifest of a version.

@@ -1,9 +1,12 @@
 //! Decisions as values, and whole runs against a chart repository on loopback and a git repository.
 
 use equate_api::source::HelmChart;
-use equate_helm::Chart;
+use equate_helm::package::Package;
+use equate_helm::{Chart, Limits};
+use equate_source::Pauses;
 use serde_json::{Value, json};
 
+use super::act::chart_values;
 use super::build::{Build, with_metadata};
 use super::declared::{Declared, clean};
 use crate::sources::charts::HelmSettings;
@@ -33,6 +36,27 @@ fn the_charts_own_values_are_no_values_files() {
     check(&[], &[]);
     check(&["./values.yaml"], &[]);
     check(&["values.yaml", "a.yaml"], &["values.yaml", "a.yaml"]);
+}
+
+#[test]
+fn values_files_are_merged_until_nobody_waits() {
+    let package = Package::from_archive(&chart("app", "1.0.0", &[("a.yaml", "a: 1")]), &Limits::default());
+    let (package, paths) = (package.unwrap(), vec!["a.yaml".to_owned(); 5]);
+    let merged = |answers: usize| {
+        let asked = std::cell::Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            asked.get() <= answers
+        };
+        let merged = chart_values(
+            &package,
+            (&paths, false),
+            &Limits::default(),
+            &Pauses::new(&go_on),
+        );
+        (merged.is_ok(), asked.get())
+    };
+    assert_eq!((merged(5), merged(3)), ((true, 5), (false, 4)));
 }
 
 #[test]
@@ -148,7 +172,7 @@ async fn a_chart_of_a_repository_is_kept_byte_for_byte() {
     let text = "packaged 'app' chart with version '1.0.0+2' and merged values files [values.yaml prod.yaml]";
     let status = session.ready(KIND, "values", "ChartPackageSucceeded", text).await;
     assert_eq!(status["observedValuesFiles"], json!(["values.yaml", "prod.yaml"]));
-    let packed = Chart::from_archive(&session.bytes(&status), &equate_helm::Limits::default()).unwrap();
+    let packed = Chart::from_archive(&session.bytes(&status), &Limits::default()).unwrap();
     assert_eq!(packed.metadata.version, "1.0.0+2");
     assert_eq!(
         Value::Object((*packed.values).clone()),
@@ -260,7 +284,7 @@ async fn a_chart_of_a_git_repository_is_packaged_with_what_it_needs() {
         .event("Normal ResolvedDependencies resolved 2 chart dependencies")
         .await;
     let bytes = session.bytes(&status);
-    let packed = Chart::from_archive(&bytes, &equate_helm::Limits::default()).unwrap();
+    let packed = Chart::from_archive(&bytes, &Limits::default()).unwrap();
     let names: Vec<&str> = packed.dependencies.iter().map(|chart| chart.name()).collect();
     assert_eq!(names, ["db", "web"]);
     assert!(packed.files.iter().all(|file| &*file.name != "README.md"));
@@ -286,7 +310,7 @@ async fn a_chart_of_a_git_repository_is_packaged_with_what_it_needs() {
         status["artifact"]["path"],
         format!("helmchart/apps/app/app-{version}.tgz")
     );
-    let packed = Chart::from_archive(&session.bytes(&status), &equate_helm::Limits::default()).unwrap();
+    let packed = Chart::from_archive(&session.bytes(&status), &Limits::default()).unwrap();
     assert_eq!(packed.values["a"], json!(2.0));
 
     // the chart is gone

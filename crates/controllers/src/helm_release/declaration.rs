@@ -15,7 +15,7 @@ use super::{HELM_RELEASE, HelmReleases, object_ref};
 use crate::kit::mirror::Change;
 use crate::kit::wake::Reason;
 use crate::owner_kinds::KUSTOMIZATION;
-use crate::ownership::declaration::{Declaration, parent_of};
+use crate::ownership::declaration::{Declaration, dependencies, parent_of};
 use crate::ownership::desired::{BuiltObjects, DesiredSet, DesiredState};
 use crate::ownership::graph::OwnershipGraph;
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
@@ -55,7 +55,9 @@ fn declaration(
     let remote = spec.kube_config.is_some();
     let account = account(spec.service_account_name.as_deref(), policy);
     let namespace = meta.namespace.as_deref().unwrap_or_default();
-    let dependencies = spec.depends_on.iter();
+    let names = spec.depends_on.iter();
+    let names =
+        names.map(|on| object_ref(&Key::new(on.namespace.as_deref().unwrap_or(namespace), &*on.name)));
     Declaration {
         owner: &HELM_RELEASE,
         ours,
@@ -63,9 +65,7 @@ fn declaration(
         deleting: meta.deletion_timestamp.is_some(),
         suspended: spec.suspend,
         source: source(object),
-        depends_on: dependencies
-            .map(|on| object_ref(&Key::new(on.namespace.as_deref().unwrap_or(namespace), &*on.name)))
-            .collect(),
+        depends_on: dependencies(names),
         uses_ready_expr: spec.depends_on.iter().any(|on| on.ready_expr.is_some()),
         inputs: holders(object).collect(),
         holds,

@@ -35,6 +35,7 @@ use super::status::latest;
 use super::values::{self, ValuesError};
 use super::{own_operation, storage};
 use crate::Key;
+use crate::dependencies::excess;
 use crate::kit::read as kit_read;
 
 const ANSWER: Duration = Duration::from_secs(10);
@@ -336,6 +337,9 @@ impl Observer<'_> {
 
     async fn dependencies(&mut self) -> Dependencies {
         let declared = self.declared;
+        if let Some(why) = excess(declared.depends_on.len()) {
+            return Dependencies::Invalid(Reason::Unsupported, why);
+        }
         for (key, expression) in declared.depends_on.iter().zip(&declared.ready_exprs) {
             match self.read::<HelmRelease>(key).await {
                 Err(()) => {}

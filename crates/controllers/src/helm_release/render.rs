@@ -577,4 +577,16 @@ mod tests {
         let error = post_render(sorted(), &declared, &Stop::pausing(|_| false)).unwrap_err();
         assert!(error.contains("stopped"), "{error}");
     }
+
+    #[test]
+    fn templates_get_random_bytes_of_the_operating_system() {
+        let random = || {
+            let mut world = ClusterWorld::new(Arc::default(), Arc::default()).unwrap();
+            world.spare = Seeded::new(&[0; 32], 0);
+            let mut bytes = [0; 32];
+            world.random(&mut bytes);
+            bytes
+        };
+        assert_ne!(random(), random(), "both have the same seed");
+    }
 }

@@ -1,8 +1,8 @@
 //! Posts events to a receiver, as Flux's controllers post theirs to notification-controller
 //! (`--events-addr`).
 //!
-//! One task posts in order. The queue, the response time and the retries are bounded: an unresponsive
-//! receiver loses events, which are counted and logged, and blocks nothing. The answer 429 means that
+//! One task posts: tenants take turns, and each has its events in order. The queue, the response time and the
+//! retries are bounded: an unresponsive receiver loses events, which are counted and logged, and blocks nothing. The answer 429 means that
 //! the event was posted lately and counts as success.
 
 use std::collections::BTreeMap;
@@ -19,14 +19,18 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::client::Body;
 use kube::{Client, Config};
 use serde::Serialize;
-use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::backoff::{Backoff, Jitter};
-use super::events::{Event, Severity};
+use super::events::line::Line;
+use super::events::{Event, Severity, cut};
+use super::tenants::Tenant;
 
+/// Events that wait to be posted, of all tenants.
 const LINE: usize = 8192;
+/// A message is cut off after this many bytes, as in a condition.
+const MESSAGE_BYTES_MAX: usize = 32 << 10;
 const ANSWER: Duration = Duration::from_secs(5);
 const TRIES: u32 = 5;
 const BACKOFF: Backoff = Backoff {
@@ -74,7 +78,7 @@ struct Tally {
 /// Posts events; clones share one task, which ends with the last.
 #[derive(Clone)]
 pub struct Notifier {
-    line: mpsc::Sender<Posted>,
+    line: Arc<Line<Posted>>,
     tally: Arc<Tally>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
@@ -123,7 +127,7 @@ impl Notifier {
         let mut config = Config::new(server);
         config.connect_timeout = Some(ANSWER);
         let client = Client::try_from(config).map_err(|source| NotifyError::Client(Box::new(source)))?;
-        let (line, events) = mpsc::channel(LINE);
+        let line = Arc::new(Line::new(LINE));
         let tally = Arc::new(Tally::default());
         let poster = Poster {
             client,
@@ -132,15 +136,16 @@ impl Notifier {
             tally: Arc::clone(&tally),
             jitter: Jitter::random(),
         };
+        let posting = tokio::spawn(poster.run(Arc::clone(&line)));
         Ok(Self {
             line,
             tally,
-            _task: Arc::new(AbortOnDropHandle::new(tokio::spawn(poster.run(events)))),
+            _task: Arc::new(AbortOnDropHandle::new(posting)),
         })
     }
 
     /// Queues an event if there is room. Never waits, never fails.
-    pub(super) fn publish(&self, event: &Event, metadata: Option<BTreeMap<String, String>>) {
+    pub(super) fn publish(&self, tenant: &Tenant, event: &Event, metadata: Option<BTreeMap<String, String>>) {
         let event = Posted {
             involved_object: event.about.clone(),
             severity: match event.severity {
@@ -148,15 +153,15 @@ impl Notifier {
                 Severity::Warning => "error",
             },
             timestamp: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            message: event.message.clone(),
+            message: cut(&event.message, MESSAGE_BYTES_MAX).to_owned(),
             reason: event.reason.clone(),
             metadata: metadata.unwrap_or_default(),
             reporting_controller: event.controller,
             reporting_instance: String::new(),
         };
-        if let Err(error) = self.line.try_send(event) {
+        if let Some(event) = self.line.push(tenant, event) {
             self.tally.lost.fetch_add(1, Ordering::Relaxed);
-            let object = error.into_inner().involved_object.name;
+            let object = event.involved_object.name;
             tracing::warn!(?object, "an event is dropped: the queue is full");
         }
     }
@@ -207,8 +212,9 @@ enum PostError {
 }
 
 impl Poster {
-    async fn run(self, mut events: mpsc::Receiver<Posted>) {
-        while let Some(mut event) = events.recv().await {
+    async fn run(self, line: Arc<Line<Posted>>) {
+        loop {
+            let (_, mut event) = line.next().await;
             event.reporting_instance.clone_from(&self.instance);
             self.post_with_retries(&event).await;
         }

@@ -336,18 +336,18 @@ impl<'a, C: Controller> Reconciliation<'a, C> {
     }
 
     /// Ends when the object is deleted, unless the run began with its deletion. Long work is dropped then.
-    pub(crate) async fn deleted(&self, was_deleting: bool) {
-        if was_deleting {
-            return std::future::pending().await;
-        }
-        let uid = &self.object.meta().uid;
-        let stays =
-            |object: Arc<C::Object>| object.meta().deletion_timestamp.is_none() && object.meta().uid == *uid;
-        loop {
-            if !self.mirror.get(&self.key).is_some_and(stays) {
-                return;
+    pub(crate) fn deleted(&self, was_deleting: bool) -> impl Future<Output = ()> + Send + use<'a, C> {
+        let (key, uid, mirror) = (self.key.clone(), self.object.meta().uid.clone(), self.mirror);
+        async move {
+            if was_deleting {
+                return std::future::pending().await;
             }
-            tokio::time::sleep(DELETED_EVERY).await;
+            let stays = |object: Arc<C::Object>| {
+                object.meta().deletion_timestamp.is_none() && object.meta().uid == uid
+            };
+            while mirror.get(&key).is_some_and(stays) {
+                tokio::time::sleep(DELETED_EVERY).await;
+            }
         }
     }
 

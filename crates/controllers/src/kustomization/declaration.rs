@@ -15,7 +15,7 @@ use super::inputs::substitute_from;
 use super::{KUSTOMIZATION, applies, object_ref};
 use crate::kit::mirror::Change;
 use crate::kit::wake::Reason;
-use crate::ownership::declaration::{Declaration, parent_of};
+use crate::ownership::declaration::{Declaration, dependencies, parent_of};
 use crate::ownership::graph::OwnershipGraph;
 use crate::ownership::other_shards::{ReadySeen, StatusSeen};
 use crate::policy::Policy;
@@ -101,12 +101,10 @@ pub(crate) fn source_of(object: &Kustomization) -> ObjectRef {
     ObjectRef::new(reference.kind.as_str(), namespace, &*reference.name)
 }
 
-fn depends_on(object: &Kustomization) -> BTreeSet<ObjectRef> {
+fn depends_on(object: &Kustomization) -> Arc<[ObjectRef]> {
     let own = object.metadata.namespace.as_deref().unwrap_or_default();
-    let dependencies = object.spec.depends_on.iter();
-    dependencies
-        .map(|on| object_ref(&Key::new(on.namespace.as_deref().unwrap_or(own), &*on.name)))
-        .collect()
+    let names = object.spec.depends_on.iter();
+    dependencies(names.map(|on| object_ref(&Key::new(on.namespace.as_deref().unwrap_or(own), &*on.name))))
 }
 
 fn inventory(object: &Kustomization) -> Option<&Inventory> {

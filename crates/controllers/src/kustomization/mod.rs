@@ -34,6 +34,7 @@ pub(crate) mod declaration;
 pub mod declared;
 pub mod inputs;
 mod memory;
+mod nearest;
 mod observe;
 pub mod preview;
 pub mod reasons;

@@ -15,7 +15,7 @@ use crate::Key;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::object_rules::Problem;
-use crate::ownership::contest::Contest;
+use crate::ownership::contest::Contests;
 use crate::targets::remote::RemoteClusterError;
 
 /// A missing prerequisite. Its arrival wakes the Kustomization.
@@ -345,8 +345,13 @@ pub const PATH_NOT_FOUND: &str = "kustomization path not found: ";
 /// A failed run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// The directory is not in the artifact.
-    PathAbsent(String),
+    /// The directory is not in the artifact; another one may be meant.
+    PathAbsent {
+        /// `spec.path`.
+        path: String,
+        /// The directory that is meant, perhaps.
+        nearest: Option<String>,
+    },
     /// The manifests cannot be built.
     Build(String),
     /// A variable has no value, or an invalid one.
@@ -370,14 +375,14 @@ pub enum Failure {
     /// Applied objects are not healthy; the time waited, and the objects.
     Health(Duration, String),
     /// Other owners hold declared objects.
-    OwnershipConflict(Vec<Contest>),
+    OwnershipConflict(Contests),
 }
 
 impl Failure {
     /// The reason of `Ready`.
     pub fn reason(&self) -> Reason {
         match self {
-            Failure::PathAbsent(_) | Failure::Artifact(_) => Reason::ArtifactFailed,
+            Failure::PathAbsent { .. } | Failure::Artifact(_) => Reason::ArtifactFailed,
             Failure::Build(_)
             | Failure::Substitution(_)
             | Failure::Decryption(_)
@@ -404,7 +409,7 @@ impl Failure {
             Failure::Stage(why) => Failure::Stage(map(&why)),
             Failure::Health(waited, why) => Failure::Health(waited, map(&why)),
             // no text of an object is in them
-            Failure::PathAbsent(_)
+            Failure::PathAbsent { .. }
             | Failure::BuildTimeout(_)
             | Failure::Artifact(_)
             | Failure::OwnershipConflict(_) => self,
@@ -415,7 +420,7 @@ impl Failure {
     pub fn retry(&self) -> Retry {
         match self {
             // the same inputs fail again
-            Failure::PathAbsent(_)
+            Failure::PathAbsent { .. }
             | Failure::Build(_)
             | Failure::Substitution(_)
             | Failure::Decryption(_) => Retry::Never,
@@ -436,10 +441,13 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::PathAbsent(path) => write!(
-                f,
-                "{PATH_NOT_FOUND}{path} is not in the artifact; check spec.path and the revision"
-            ),
+            Failure::PathAbsent { path, nearest } => {
+                write!(f, "{PATH_NOT_FOUND}{path} is not in the artifact; ")?;
+                match nearest {
+                    Some(nearest) => write!(f, "did you mean ./{nearest}?"),
+                    None => f.write_str("check spec.path and the revision"),
+                }
+            }
             Failure::Build(why) => write!(f, "kustomize build failed: {why}"),
             Failure::BuildTimeout(limit) => {
                 write!(
@@ -459,11 +467,11 @@ impl fmt::Display for Failure {
                 write!(f, "health check failed after {}: {why}", flux_duration(*waited))
             }
             Failure::OwnershipConflict(contests) => {
-                f.write_str("not applied, because another Kustomization owns them: ")?;
-                for (place, contest) in contests.iter().enumerate() {
-                    write!(f, "{}{contest}", if place > 0 { ", " } else { "" })?;
-                }
-                f.write_str("; declare each object in one Kustomization only")
+                write!(
+                    f,
+                    "not applied, because another Kustomization owns them: {contests}; declare each object in one \
+                     Kustomization only"
+                )
             }
         }
     }

@@ -22,6 +22,7 @@ use super::inputs::decryption::{Answers, KeyRing, Opening, is_sealed};
 use super::inputs::substitute_from::Values;
 use super::inputs::tree::Content;
 use super::inputs::vault_transit::{QUESTIONS_MAX, Transits};
+use super::nearest;
 use super::reasons::Failure;
 use crate::OwnLoop;
 use crate::kit::processors::{JobError, Processors, Turns};
@@ -101,7 +102,7 @@ pub(super) fn desired_of(outcome: &Result<Rendered, Failure>) -> Option<DesiredS
         }
         Ok(rendered) => Some(DesiredSet::Known(Arc::clone(&rendered.objects))),
         // a missing directory declares nothing
-        Err(Failure::PathAbsent(_)) => Some(DesiredSet::nothing()),
+        Err(Failure::PathAbsent { .. }) => Some(DesiredSet::nothing()),
         Err(Failure::Unreachable(_)) => None,
         Err(_) => Some(DesiredSet::Unknown(UNBUILT)),
     }
@@ -125,7 +126,10 @@ impl Rendering<'_> {
         }
         let path = inside(&ks.build.path);
         if !matches!(tree.entry(&path), Some(Entry::Directory { .. })) {
-            return Err(Failure::PathAbsent(ks.build.path.clone()));
+            return Err(Failure::PathAbsent {
+                path: ks.build.path.clone(),
+                nearest: nearest::directory(tree, &path),
+            });
         }
         let mut spec = equate_kustomize::Spec {
             path,

@@ -197,7 +197,7 @@ impl<'a> StatusDraft<'a> {
         if self.status.inventory.is_some() || !inventory.is_empty() {
             self.hold(inventory);
         }
-        if !matches!(failure, Failure::PathAbsent(_) | Failure::Artifact(_)) {
+        if !matches!(failure, Failure::PathAbsent { .. } | Failure::Artifact(_)) {
             self.attempted(revision);
         }
         if let Some(attempt) = attempt {
@@ -205,7 +205,7 @@ impl<'a> StatusDraft<'a> {
         }
         let (at, timeout) = (&revision.revision, self.ks.timeout);
         let doing = match failure {
-            Failure::PathAbsent(_) | Failure::Artifact(_) => fetching(at, timeout),
+            Failure::PathAbsent { .. } | Failure::Artifact(_) => fetching(at, timeout),
             Failure::Build(_)
             | Failure::Substitution(_)
             | Failure::Decryption(_)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use equate_registry::oci_spec::image::Descriptor;
 use equate_registry::{Image, Remote, STAND_IN_LAYER, Version};
-use equate_source::{Blob, Ignore, Limits, Stored, Tree};
+use equate_source::{Blob, Ignore, Limits, Pauses, Stored, Tree};
 
 use super::Context;
 use super::decide::{Found, Observed};
@@ -100,10 +100,17 @@ pub(super) async fn publish(
     }
     let (layer, metadata) = without_worker(pull(&cx, &declared, &remote, &found)).await?;
     let (own, context, revision) = (Arc::clone(&declared), Arc::clone(&cx), found.revision.clone());
-    let publishing = cx.processors.run(&declared.key.namespace, move || {
-        store(&context, &own, &revision, layer)
-    });
-    let stored = publishing.done().await.unwrap_or_else(|_| Err(broken()))?;
+    let work = move |go_on: &dyn Fn() -> bool| store(&context, &own, &revision, layer, &Pauses::new(go_on));
+    let publishing = cx.processors.paced(&declared.key.namespace, cx.timeout_max, work);
+    let stored = publishing.await.unwrap_or_else(|error| {
+        let reason = equate_api::meta::Reason::OciArtifactLayerOperationFailed;
+        Err(Failure::unfinished(
+            &error,
+            reason,
+            &declared.key,
+            failure::doing(declared.copies()),
+        ))
+    })?;
     Ok(Done::Published(Box::new(Published {
         stored,
         latest: latest(&cx, &declared),
@@ -169,7 +176,13 @@ fn select<'a>(declared: &Declared, image: &'a Image) -> Result<&'a Descriptor, F
     })
 }
 
-fn store(cx: &Context, declared: &Declared, revision: &str, mut layer: File) -> Result<Stored, Failure> {
+fn store(
+    cx: &Context,
+    declared: &Declared,
+    revision: &str,
+    mut layer: File,
+    pauses: &Pauses<'_>,
+) -> Result<Stored, Failure> {
     let limits = Limits::default();
     layer
         .rewind()
@@ -189,7 +202,10 @@ fn store(cx: &Context, declared: &Declared, revision: &str, mut layer: File) -> 
         .scratch()
         .map_err(|error| failure::layer(chain(&error)))?;
     let ignore = Ignore::new(declared.ignore.as_deref());
-    let tree = Tree::unpack(layer, &ignore, &limits, pack).map_err(|error| failure::unpack(&error))?;
-    let stored = cx.storage.publish(&declared.publisher, revision, &tree);
+    let tree = Tree::unpack(layer, &ignore, &limits, pack, pauses);
+    let tree = tree.map_err(|error| failure::unpack(&error))?;
+    let stored = cx
+        .storage
+        .publish_pausing(&declared.publisher, revision, &tree, pauses);
     stored.map_err(|error| Failure::storage(&error))
 }

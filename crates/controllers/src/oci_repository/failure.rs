@@ -53,7 +53,7 @@ pub(super) fn list(url: &str, error: &Error, limit: TimeLimit) -> Failure {
 /// Another tag may be pushed.
 pub(super) fn no_tag(url: &str, error: &TagError) -> Failure {
     match error {
-        TagError::None(_) => tag(url, &error.to_string()),
+        TagError::None(_) | TagError::Ended => tag(url, &error.to_string()),
         TagError::Range { .. } | TagError::Filter { .. } => Failure {
             retry: crate::kit::controller::Retry::Never,
             ..tag(url, &error.to_string())
@@ -61,7 +61,7 @@ pub(super) fn no_tag(url: &str, error: &TagError) -> Failure {
     }
 }
 
-fn tag(url: &str, problem: &str) -> Failure {
+pub(super) fn tag(url: &str, problem: &str) -> Failure {
     let message = format!("failed to determine the artifact tag for '{url}': {problem}");
     fetch(Reason::ReadOperationFailed, message)
 }
@@ -88,7 +88,7 @@ pub(super) fn unpack(error: &UnpackError) -> Failure {
     layer(format!("{}: {}", doing(false), chain(error)))
 }
 
-fn doing(copies: bool) -> &'static str {
+pub(super) fn doing(copies: bool) -> &'static str {
     match copies {
         true => "failed to copy layer from artifact",
         false => "failed to extract layer contents from artifact",

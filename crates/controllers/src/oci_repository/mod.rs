@@ -32,11 +32,12 @@ use self::act::{Done, Task};
 use self::decide::{Plan, Seen};
 use self::declared::Declared;
 use crate::kit::about::{About, Column, Concurrency};
-use crate::kit::controller::{self, Absence, Acted, Controller, Reconcilable};
+use crate::kit::controller::{self, Absence, Acted, Controller, Next, Reconcilable};
 use crate::kit::mirror::Mirror;
 use crate::kit::processors::Processors;
 use crate::kit::reconciliation::{Reconciliation, Stop};
 use crate::kit::services::Kit;
+use crate::kit::wake::Reason;
 use crate::sources::draft::{Draft, OutdatedBy};
 use crate::sources::store;
 use crate::{Key, ObjectRef};
@@ -166,7 +167,7 @@ impl Controller for OciRepositories {
                     return Ok(Acted::Again);
                 };
                 let done = self.publish(run, declared, *observed, &found, Task::Verify);
-                Acted::Done(done.await?)
+                done.await?
             }
             Plan::Publish(found, why) => {
                 let key = run.key();
@@ -175,7 +176,7 @@ impl Controller for OciRepositories {
                     return Ok(Acted::Again);
                 };
                 let done = self.publish(run, declared, *observed, &found, Task::Publish);
-                Acted::Done(done.await?)
+                done.await?
             }
         })
     }
@@ -222,28 +223,32 @@ impl OciRepositories {
         observed: decide::Observed,
         found: &decide::Found,
         task: Task,
-    ) -> Result<Done, Stop> {
+    ) -> Result<Acted<Done>, Stop> {
         let lost = observed.is_lost();
         let stored = run.status().artifact;
         let is_first = stored.is_none();
         let is_current = stored.is_some_and(|artifact| artifact.revision == found.revision);
         let news = (!is_current).then(|| report::news(declared, found));
-        let work = Box::pin(act::publish(
-            Arc::clone(&self.cx),
-            Arc::clone(declared),
-            observed,
-            found.clone(),
-            task,
-        ));
+        let (cx, own, found) = (Arc::clone(&self.cx), Arc::clone(declared), found.clone());
+        let deleted = run.deleted(declared.deleting);
+        let work = Box::pin(async {
+            tokio::select! {
+                biased;
+                done = act::publish(cx, own, observed, found, task) => Some(done),
+                () = deleted => None,
+            }
+        });
         let progress = |status| progressing(declared, &status, news.as_ref());
         Ok(match run.with_progress(PATIENCE, work, progress).await? {
-            Ok(done) => done,
-            Err(failure) => Done::Failed {
+            Some(Ok(done)) => Acted::Done(done),
+            Some(Err(failure)) => Acted::Done(Done::Failed {
                 // an unverified revision is not shown as the newest, nor is one that was never fetched
                 news: news.filter(|_| !failure.hides_revision(is_first)),
                 failure,
                 lost,
-            },
+            }),
+            // the next run removes the artifacts
+            None => Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed)),
         })
     }
 }

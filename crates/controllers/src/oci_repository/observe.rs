@@ -13,6 +13,7 @@ use super::declared::{Declared, Wanted, copies};
 use super::failure;
 use crate::kit::queue::without_worker;
 use crate::sources::failure::Failure;
+use crate::sources::selection::selected;
 use crate::sources::store::{Form, is_stored};
 
 const LATEST: &str = "latest";
@@ -38,8 +39,8 @@ pub(super) async fn observe(
     let (found, open) = match access(&cx, &declared, &repository).await {
         Err(failure) => (Err(failure), None),
         Ok(access) => {
-            let resolving = resolve(&cx, &declared, &repository, access.clone());
-            (without_worker(resolving).await, Some((repository, access)))
+            let found = resolve(&cx, &declared, &repository, access.clone()).await;
+            (found, Some((repository, access)))
         }
     };
     Observed {
@@ -78,7 +79,7 @@ async fn resolve(
         Wanted::Exactly(version) => version.clone(),
         Wanted::Newest { range, filter } => newest(cx, declared, &remote, range, filter.as_deref()).await?,
     };
-    let digest = remote.resolve(&version).await;
+    let digest = without_worker(remote.resolve(&version)).await;
     let digest = digest.map_err(|error| failure::digest(&error, limit))?;
     Ok(Found {
         revision: match &version {
@@ -97,8 +98,9 @@ async fn newest(
     range: &str,
     filter: Option<&str>,
 ) -> Result<Version, Failure> {
-    let all = remote.tags().await;
-    let all = all.map_err(|error| failure::list(&declared.url, &error, cx.limit(declared)))?;
+    let limit = cx.limit(declared);
+    let all = without_worker(remote.tags()).await;
+    let all = all.map_err(|error| failure::list(&declared.url, &error, limit))?;
     if remote.is_local() && all == [LATEST] {
         // a directory without versions stands for all of them
         return Ok(Version::Tag(LATEST.to_owned()));
@@ -106,7 +108,14 @@ async fn newest(
     let selector = declared.selector.as_ref();
     let media_type = selector.and_then(|selector| selector.media_type.as_deref());
     let is_chart = media_type == Some(tags::CHART_LAYER);
-    let tag = tags::newest(&all, range, filter, is_chart);
+    let (range, filter) = (range.to_owned(), filter.map(str::to_owned));
+    let select = move |go_on: &dyn Fn() -> bool| {
+        tags::newest(&all, &range, filter.as_deref(), is_chart, go_on).map(str::to_owned)
+    };
+    let tag = selected(&cx.processors, &declared.key.namespace, limit, select).await;
+    let tag = tag.map_err(|why| failure::tag(&declared.url, &why))?;
     let tag = tag.map_err(|error| failure::no_tag(&declared.url, &error))?;
-    Version::tag(tag).map_err(|error| failure::version(&error))
+    // the selection may have waited for others
+    remote.begin_again();
+    Version::tag(&tag).map_err(|error| failure::version(&error))
 }

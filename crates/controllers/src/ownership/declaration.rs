@@ -10,6 +10,7 @@ use equate_apply::owner::OwnerKind;
 
 use super::other_shards::StatusSeen;
 use crate::ObjectRef;
+use crate::dependencies::DEPENDENCIES_MAX;
 use crate::kit::inputs::InputRef;
 
 /// An object that applies others, as other objects see it.
@@ -27,8 +28,8 @@ pub struct Declaration {
     pub suspended: bool,
     /// Its source.
     pub source: ObjectRef,
-    /// Its dependencies.
-    pub depends_on: BTreeSet<ObjectRef>,
+    /// Its dependencies. Shared: a search for cycles takes those of many owners.
+    pub depends_on: Arc<[ObjectRef]>,
     /// Whether a dependency has a `readyExpr`, which may read any field.
     pub uses_ready_expr: bool,
     /// The ConfigMaps and Secrets that it reads.
@@ -51,6 +52,12 @@ pub struct Declaration {
     pub waits: bool,
     /// Its status.
     pub status: StatusSeen,
+}
+
+/// Dependencies in order, each once. Those over the limit are left out: their object is refused.
+pub(crate) fn dependencies(names: impl Iterator<Item = ObjectRef>) -> Arc<[ObjectRef]> {
+    let names: BTreeSet<ObjectRef> = names.take(DEPENDENCIES_MAX).collect();
+    names.into_iter().collect()
 }
 
 /// The owner of this kind that the object's labels name; `None` if the object applies itself.

@@ -9,6 +9,7 @@
 //! name the first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use equate_apply::container::Container;
 use equate_apply::id::ObjectId;
@@ -16,7 +17,7 @@ use equate_apply::owner::{Owner, OwnerKind};
 
 use super::access_reviews::AccessReviews;
 use super::announcements::{Announcements, BuiltFrom};
-use super::contest::Contest;
+use super::contest::{AllContests, Contests};
 use super::declaration::Declaration;
 use super::desired::{DesiredSet, DesiredState};
 use super::other_shards::is_at;
@@ -47,7 +48,7 @@ pub struct OwnershipGraph {
     /// How each kind of owner marks its objects.
     owner_kinds: BTreeMap<&'static str, &'static OwnerKind>,
     relations: Relations,
-    contests: BTreeMap<ObjectRef, Vec<Contest>>,
+    contests: AllContests,
     desired_states: BTreeMap<ObjectRef, DesiredState>,
     wanting: Relation<ObjectId>,
     pub(crate) announcements: Announcements,
@@ -205,7 +206,7 @@ impl OwnershipGraph {
         self.taken.forget(key);
         self.pending.forget(key);
         self.refresh_pending(key);
-        let mut wakes = self.contest(key, &[]);
+        let mut wakes = self.contest(key, BTreeMap::new());
         wakes.extend(self.announcements.announced(key));
         wakes.extend(self.contesting(key));
         wakes
@@ -302,11 +303,8 @@ impl OwnershipGraph {
 
     /// The owners that declare an object of this one: it may have let go of it.
     fn contesting(&self, key: &ObjectRef) -> impl Iterator<Item = (ObjectRef, Reason)> {
-        let contesting = self
-            .contests
-            .iter()
-            .filter(move |(_, list)| list.iter().any(|contest| contest.other == *key));
-        contesting.map(|(other, _)| (other.clone(), Reason::Object))
+        let contesting = self.contests.against(key);
+        contesting.map(|other| (other.clone(), Reason::Object))
     }
 
     /// The other holders of an object, whether or not they still want it.
@@ -445,22 +443,13 @@ impl OwnershipGraph {
         ours.cloned().collect()
     }
 
-    /// Replaces the contests of an owner. Returns the other owners that have to report them.
-    pub fn contest(&mut self, key: &ObjectRef, contests: &[Contest]) -> Vec<(ObjectRef, Reason)> {
-        let others = |list: &[Contest]| {
-            list.iter()
-                .map(|contest| contest.other.clone())
-                .collect::<BTreeSet<_>>()
-        };
-        let before = match contests.is_empty() {
-            true => self.contests.remove(key),
-            false => self.contests.insert(key.clone(), contests.to_vec()),
-        };
-        let before = before.unwrap_or_default();
-        if before == contests {
-            return Vec::new();
-        }
-        let concerned = &others(&before) | &others(contests);
+    /// Replaces the contests of an owner, by the other owners. Returns those that have to report them.
+    pub fn contest(
+        &mut self,
+        key: &ObjectRef,
+        contests: BTreeMap<ObjectRef, Contests>,
+    ) -> Vec<(ObjectRef, Reason)> {
+        let concerned = self.contests.replace(key, contests);
         let concerned = concerned
             .into_iter()
             .filter(|other| !self.other_shards.contains(other));
@@ -468,20 +457,8 @@ impl OwnershipGraph {
     }
 
     /// The objects that an owner holds and others want.
-    pub fn contested(&self, key: &ObjectRef) -> Vec<Contest> {
-        let mut contested: Vec<Contest> = self
-            .contests
-            .iter()
-            .flat_map(|(other, list)| {
-                let ours = list.iter().filter(|contest| contest.other == *key);
-                ours.map(|contest| Contest {
-                    id: contest.id.clone(),
-                    other: other.clone(),
-                })
-            })
-            .collect();
-        contested.sort();
-        contested
+    pub fn contested(&self, key: &ObjectRef) -> Contests {
+        self.contests.of(key)
     }
 
     /// The dependencies of an owner.
@@ -489,12 +466,15 @@ impl OwnershipGraph {
         self.declarations
             .get(key)
             .into_iter()
-            .flat_map(|declaration| &declaration.depends_on)
+            .flat_map(|declaration| &*declaration.depends_on)
     }
 
     /// The dependencies of some owners, for a search that does not keep the graph.
-    pub fn dependencies_of(&self, owners: &[ObjectRef]) -> Vec<Vec<ObjectRef>> {
-        let of = |owner| self.depends_on(owner).cloned().collect();
+    pub fn dependencies_of(&self, owners: &[&ObjectRef]) -> Vec<Arc<[ObjectRef]>> {
+        let of = |owner: &&ObjectRef| {
+            let declaration = self.declarations.get(*owner);
+            declaration.map_or_else(Arc::default, |declaration| Arc::clone(&declaration.depends_on))
+        };
         owners.iter().map(of).collect()
     }
 
@@ -534,16 +514,16 @@ impl OwnershipGraph {
         freed
     }
 
+    /// The owners that want one of these objects, and declare objects of others.
     fn contenders(&self, freed: &[ObjectId]) -> BTreeSet<ObjectRef> {
-        if freed.is_empty() || self.contests.is_empty() {
+        if self.contests.is_empty() {
             return BTreeSet::new();
         }
-        let freed: BTreeSet<&ObjectId> = freed.iter().collect();
-        let wanting = self
-            .contests
-            .iter()
-            .filter(|(_, list)| list.iter().any(|c| freed.contains(&c.id)));
-        wanting.map(|(key, _)| key.clone()).collect()
+        let wanting = freed.iter().flat_map(|id| self.wanting.of(id));
+        wanting
+            .filter(|owner| self.contests.are_by(owner))
+            .cloned()
+            .collect()
     }
 }
 

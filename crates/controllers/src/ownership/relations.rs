@@ -120,8 +120,10 @@ impl Relations {
         }
         let (old, new) = (before.map(|d| &d.depends_on), now.map(|d| &d.depends_on));
         if old != new {
-            self.dependents.unlink(old.into_iter().flatten(), owner);
-            self.dependents.link(new.into_iter().flatten(), owner);
+            self.dependents
+                .unlink(old.into_iter().flat_map(|all| &**all), owner);
+            self.dependents
+                .link(new.into_iter().flat_map(|all| &**all), owner);
         }
         let (old, new) = (before.map(|d| &d.inputs), now.map(|d| &d.inputs));
         if old != new {

@@ -59,9 +59,11 @@ fn strict(text: &str) -> Option<SemVer> {
     }
 }
 
-/// The newest version of a range. Without a range, it is the newest without a prerelease.
-pub(crate) fn newest(tags: &[String], range: &str) -> Result<String, String> {
-    let versions = tags.iter().filter_map(|tag| strict(&tag.replace('_', "+")));
+/// The newest version of a range. Without a range, it is the newest without a prerelease. `go_on` is asked before each
+/// tag, and ends the search.
+pub(crate) fn newest(tags: &[String], range: &str, go_on: &dyn Fn() -> bool) -> Result<String, String> {
+    let versions = tags.iter().map_while(|tag| go_on().then_some(tag));
+    let versions = versions.filter_map(|tag| strict(&tag.replace('_', "+")));
     let range = if range.is_empty() { "*" } else { range };
     let constraint = Constraint::parse(range).map_err(|error| error.to_string())?;
     let matching = versions.filter(|version| constraint.matches(version));
@@ -93,7 +95,7 @@ mod tests {
         let tags = tags.map(str::to_owned);
         let check = |range: &str, expected: Result<&str, &str>| {
             let expected = expected.map(str::to_owned).map_err(str::to_owned);
-            assert_eq!(newest(&tags, range), expected, "{range}");
+            assert_eq!(newest(&tags, range, &|| true), expected, "{range}");
         };
         check("", Ok("1.10.1+b1"));
         check("*", Ok("1.10.1+b1"));

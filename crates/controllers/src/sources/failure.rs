@@ -7,6 +7,7 @@ use equate_source::{PlaceError, StorageError};
 
 use crate::Key;
 use crate::kit::controller::{self, Retry};
+use crate::kit::processors::JobError;
 use crate::kit::read::chain;
 
 /// The conditions of failures, of all kinds of sources.
@@ -105,6 +106,18 @@ impl Failure {
             Reason::ArchiveOperationFailed,
             format!("unable to archive artifact to storage: {}", chain(error)),
         )
+    }
+
+    /// Work on a processor did not end. `doing` is the beginning of the message.
+    pub(crate) fn unfinished(error: &JobError, reason: Reason, key: &Key, doing: &str) -> Self {
+        let JobError::Late(limit) = error else {
+            return Self::broken(reason, key);
+        };
+        let limit: equate_api::meta::Duration = (*limit).into();
+        let message = format!(
+            "{doing}: it takes longer than {limit} of a processor; use fewer files or patterns, or raise --timeout-max"
+        );
+        Self::passing(ConditionType::FetchFailed, reason, message)
     }
 
     /// A thread panicked: a defect, with details in the log.

@@ -16,6 +16,7 @@ pub(crate) mod local;
 mod local_tests;
 pub(crate) mod readers;
 pub(crate) mod secrets;
+pub(crate) mod selection;
 pub(crate) mod signatures;
 pub(crate) mod store;
 #[cfg(test)]

@@ -311,24 +311,42 @@ impl Session {
 
     /// Waits for an event, `Normal Reason message`.
     pub(crate) async fn event(&self, expected: &str) {
-        let events: Api<Event> = Api::namespaced(self.cluster.client(), NAMESPACE);
         eventually(&format!("event {expected}"), DEADLINE, async || {
-            let list = events.list(&ListParams::default()).await;
-            let list = list.map_err(|error| error.to_string())?;
-            let said: Vec<String> = list
-                .items
-                .into_iter()
-                .map(|event| {
-                    let (kind, reason) = (event.type_.unwrap_or_default(), event.reason.unwrap_or_default());
-                    format!("{kind} {reason} {}", event.message.unwrap_or_default())
-                })
-                .collect();
+            let said = self.events().await;
             match said.iter().any(|said| said == expected) {
                 true => Ok(()),
                 false => Err(format!("{said:#?}")),
             }
         })
         .await;
+    }
+
+    /// All events, as [`Session::event`] has them.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let events: Api<Event> = Api::namespaced(self.cluster.client(), NAMESPACE);
+        let list = events.list(&ListParams::default()).await.unwrap();
+        let one = |event: Event| {
+            let (kind, reason) = (event.type_.unwrap_or_default(), event.reason.unwrap_or_default());
+            format!("{kind} {reason} {}", event.message.unwrap_or_default())
+        };
+        list.items.into_iter().map(one).collect()
+    }
+
+    /// The warnings so far. A later one of this GitRepository, which has no branch, is written after them.
+    pub(crate) async fn warnings(&self) -> Vec<String> {
+        let spec = json!({ "url": GIT_URL, "ref": { "branch": "none" }, "interval": "1h" });
+        self.create("GitRepository", "last", json!({ "spec": spec }))
+            .await;
+        let is_last = |event: &String| event.contains("branch \"none\" does not exist");
+        eventually("the last event", DEADLINE, async || {
+            let mut warnings = self.events().await;
+            warnings.retain(|event| event.starts_with("Warning"));
+            match warnings.iter().any(is_last) {
+                true => Ok(warnings.into_iter().filter(|event| !is_last(event)).collect()),
+                false => Err(format!("{warnings:#?}")),
+            }
+        })
+        .await
     }
 
     /// The bytes of the artifact of a status.

@@ -95,6 +95,25 @@ async fn a_dependency_cycle_is_named() {
     session.end().await;
 }
 
+#[tokio::test]
+async fn too_many_dependencies_are_refused() {
+    let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
+    let on: Vec<Value> = (0..1_001).map(|at| json!({ "name": format!("k{at}") })).collect();
+    session
+        .kustomize("apps", "apps", json!({ "dependsOn": on }))
+        .await;
+    let message = session.fails("apps", "ReconciliationFailed").await;
+    assert!(
+        message.contains("spec.dependsOn has 1001 entries; the limit is 1000."),
+        "{message}"
+    );
+    session
+        .patch("apps", json!({ "spec": { "dependsOn": null } }))
+        .await;
+    session.value("default", "a", Some("one")).await;
+    session.end().await;
+}
+
 /// A ConfigMap in a namespace that another Kustomization has to declare, and that namespace.
 fn in_web() -> (String, String) {
     let mut map: Value = serde_json::from_str(&config_map("x", "one")).unwrap();

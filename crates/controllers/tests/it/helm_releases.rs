@@ -697,6 +697,19 @@ async fn dependencies_are_waited_for() {
 }
 
 #[tokio::test]
+async fn too_many_dependencies_are_refused() {
+    let session = start(&[]).await;
+    let on: Vec<_> = (0..1_001).map(|at| json!({ "name": format!("r{at}") })).collect();
+    release(&session, "app", json!({ "dependsOn": on })).await;
+    until(&session, "app", "it is stalled", |status| {
+        condition(&status.conditions, ConditionType::Stalled)
+            .is_some_and(|stalled| stalled.message.contains("spec.dependsOn has 1001 entries"))
+    })
+    .await;
+    session.end().await;
+}
+
+#[tokio::test]
 async fn a_new_chart_version_is_released() {
     let session = start(&[]).await;
     release(&session, "app", json!({})).await;

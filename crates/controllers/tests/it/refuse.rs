@@ -98,6 +98,17 @@ async fn a_missing_path_deletes_nothing() {
 }
 
 #[tokio::test]
+async fn a_misspelt_path_names_the_nearest() {
+    let session = Session::start(&[("clusters/production/a.yaml", &*config_map("a", "one"))]).await;
+    session.kustomize("apps", "./cluster/production", json!({})).await;
+    let message = session.fails("apps", "ArtifactFailed").await;
+    let expected = "kustomization path not found: ./cluster/production is not in the artifact; \
+                    did you mean ./clusters/production?";
+    assert_eq!(message, expected);
+    session.end().await;
+}
+
+#[tokio::test]
 async fn unsupported_fields_stall_and_are_named() {
     let session = Session::start(&[("apps/a.yaml", &*config_map("a", "one"))]).await;
     let spec = json!({ "decryption": { "provider": "sops", "serviceAccountName": "anyone" } });

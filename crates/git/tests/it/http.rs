@@ -639,6 +639,13 @@ fn limits_are_named() {
     );
     check(
         Limits {
+            listed_bytes_max: 20,
+            ..Limits::default()
+        },
+        "the paths of one tree have more than 20 bytes in total",
+    );
+    check(
+        Limits {
             depth_max: 1,
             ..Limits::default()
         },
@@ -909,40 +916,67 @@ fn unused_mirrors_are_removed() {
         return;
     };
     let fixture = Fixture::new();
-    let revision = fixture
-        .mirrors
-        .resolve(&remote(&server), &Reference::branch("main"))
-        .unwrap();
+    let root = fixture.directory.path().join("mirrors");
+    let reference = Reference::branch("main");
+    let revision = fixture.mirrors.resolve(&remote(&server), &reference).unwrap();
     let with = |token: &str| remote(&server).with_credentials(Credentials::Bearer(Secret::from(token)));
     let mirrors = || -> Vec<std::path::PathBuf> {
-        let entries = std::fs::read_dir(fixture.directory.path().join("mirrors"))
-            .unwrap()
-            .flatten();
+        let entries = std::fs::read_dir(&root).unwrap().flatten();
         entries
             .map(|entry| entry.path())
             .filter(|path| path.is_dir())
             .collect()
     };
-    let old = std::time::SystemTime::now() - Duration::from_secs(25 * 60 * 60);
-    let age = |path: &std::path::Path| {
-        let lock = std::fs::File::options()
-            .write(true)
-            .open(path.join("lock"))
-            .unwrap();
-        lock.set_modified(old).unwrap();
-    };
-    let read = fixture.mirrors.fetch(&with("one"), &revision).unwrap();
-    let first = mirrors();
+    fixture.mirrors.fetch(&with("one"), &revision).unwrap();
     fixture.mirrors.fetch(&with("two"), &revision).unwrap();
-    mirrors().iter().for_each(|path| age(path));
-    fixture.mirrors.fetch(&with("three"), &revision).unwrap();
-    assert_eq!(mirrors().len(), 2, "the second went");
-    assert!(first[0].exists(), "what is read stays");
-    assert_eq!(read.tree().entries().unwrap().len(), 4);
-    drop(read);
-    fixture.mirrors.fetch(&with("four"), &revision).unwrap();
-    assert!(!first[0].exists());
-    assert_eq!(mirrors().len(), 2);
+    let old = std::time::SystemTime::now() - Duration::from_secs(25 * 60 * 60);
+    let unused = mirrors();
+    assert_eq!(unused.len(), 2);
+    for path in &unused {
+        let lock = std::fs::File::options().write(true).open(path.join("lock"));
+        lock.unwrap().set_modified(old).unwrap();
+    }
+    // a process searches seldom; this is another
+    let again = equate_git::Mirrors::new(&root, Limits::default());
+    again.fetch(&with("three"), &revision).unwrap();
+    let begun = Instant::now();
+    while mirrors().len() > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", mirrors());
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    assert!(unused.iter().all(|path| !path.exists()));
+}
+
+#[test]
+fn no_tenant_waits_for_a_fetch_of_another() {
+    let (repository, _) = fleet();
+    let Some(server) = repository.serve_http().unwrap() else {
+        return;
+    };
+    let fixture = Fixture::new();
+    let of = |tenant: &str| Remote {
+        tenant: Some(tenant.to_owned()),
+        ..remote(&server)
+    };
+    let reference = Reference::branch("main");
+    let revision = fixture.mirrors.resolve(&of("a"), &reference).unwrap();
+    server.set(Fault::Before("/git-upload-pack"));
+    let endless = std::thread::spawn({
+        let (mirrors, remote, revision) = (fixture.mirrors.clone(), of("a"), revision.clone());
+        move || mirrors.fetch(&remote, &revision).map(drop)
+    });
+    let begun = Instant::now();
+    while server.held() == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was asked for");
+        std::thread::park_timeout(Duration::from_millis(1));
+    }
+    server.set(Fault::None);
+    let hasty = of("b").with_timeout(Duration::from_secs(20));
+    let commit = fixture.mirrors.fetch(&hasty, &revision).unwrap();
+    assert_eq!(commit.tree().entries().unwrap().len(), 4);
+    assert!(!endless.is_finished());
+    drop(server);
+    endless.join().unwrap().unwrap_err();
 }
 
 #[test]

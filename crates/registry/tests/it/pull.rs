@@ -1,7 +1,8 @@
 //! Tags, manifests, indexes, blobs, referrers.
 
+use equate_egress::Egress;
 use equate_registry::oci_spec::image::Descriptor;
-use equate_registry::{Limits, Reason, Version, sha256};
+use equate_registry::{Limits, Reason, Registries, Version, sha256};
 use equate_testkit::registry::{RegistryFault, RegistryOptions, RegistryServer};
 use serde_json::json;
 
@@ -96,6 +97,55 @@ async fn lists_have_limits() {
         ..Limits::default()
     };
     check(bytes, "its page of tags is larger than 10 bytes").await;
+    let list = Limits {
+        list_bytes_max: 100,
+        ..Limits::default()
+    };
+    check(list, "its list is larger than 100 bytes").await;
+}
+
+#[tokio::test]
+async fn a_list_takes_the_memory_of_answers() {
+    let server = RegistryServer::open().unwrap();
+    for number in 0..300 {
+        server.artifact("app", &format!("{number:0>128}"), &[], &[]);
+    }
+    server.fault(RegistryFault::EndlessTags, usize::MAX);
+    let egress = Egress::default();
+    let limits = Limits {
+        pages_max: 30,
+        ..Limits::default()
+    };
+    let remote = open(
+        &Registries::new(egress.clone(), limits),
+        &server,
+        "app",
+        anonymous(),
+    );
+    // all that is there, so that the largest answer ends with the list's second MiB
+    let other = egress.memory().hold("other");
+    other.add(65 << 20);
+    let error = remote.tags().await.unwrap_err();
+    assert!(error.to_string().ends_with("more than 30 pages"), "{error}");
+    assert_eq!(other.add(0), None);
+}
+
+#[tokio::test]
+async fn a_longer_tag_than_the_specification_allows_is_refused() {
+    let server = RegistryServer::open().unwrap();
+    let longest = "a".repeat(128);
+    server.artifact("app", &longest, &[], &[]);
+    let registries = registries();
+    let remote = open(&registries, &server, "app", anonymous());
+    assert_eq!(remote.tags().await.unwrap(), [longest]);
+    server.artifact("app", &"b".repeat(129), &[], &[]);
+    let error = remote.tags().await.unwrap_err();
+    assert_eq!(error.reason(), Reason::Malformed);
+    let wanted = format!(
+        "a tag that begins with \"{}\" has more than 128 characters",
+        "b".repeat(40)
+    );
+    assert!(error.to_string().contains(&wanted), "{error}");
 }
 
 #[tokio::test]

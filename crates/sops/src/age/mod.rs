@@ -85,21 +85,17 @@ impl Identity {
         &self.recipient
     }
 
-    /// One identity per line, with empty lines and comments.
-    pub(crate) fn read_all(bytes: &[u8]) -> Result<Vec<Self>, IdentityError> {
+    /// One identity per line, with empty lines and comments; the first `max` of them.
+    pub(crate) fn read_all(bytes: &[u8], max: usize) -> Result<Vec<Self>, IdentityError> {
         let text = std::str::from_utf8(bytes).map_err(|_| IdentityError::NotText)?;
-        let mut identities = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            identities.push(Self::read(line, at + 1)?);
+        let lines = text.lines().map(str::trim).enumerate();
+        let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let identities = lines.take(max).map(|(at, line)| Self::read(line, at + 1));
+        let identities: Vec<Self> = identities.collect::<Result<_, _>>()?;
+        match identities.is_empty() {
+            true => Err(IdentityError::Empty),
+            false => Ok(identities),
         }
-        if identities.is_empty() {
-            return Err(IdentityError::Empty);
-        }
-        Ok(identities)
     }
 
     fn read(line: &str, number: usize) -> Result<Self, IdentityError> {

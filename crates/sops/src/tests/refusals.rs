@@ -344,6 +344,10 @@ fn invalid_key_entries_are_refused() {
         let found = found.map_or_else(|error| chain(&error), |_| "read".to_owned());
         assert_eq!(found, expected);
     }
+    // the rest is not read
+    let many = [read("keys/one.agekey").repeat(1001), b"\nx\n".to_vec()].concat();
+    let many = Keys::from_secret([("a.agekey", many.as_slice())]).unwrap_err();
+    assert_eq!(many.to_string(), "there are more than 1000 keys");
     let locked = Keys::from_secret([("k.asc", read("keys/locked.asc").as_slice())]).unwrap_err();
     let text = chain(&locked);
     assert!(

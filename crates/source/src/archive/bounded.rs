@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use std::rc::Rc;
 
 use crate::limits::LimitExceeded;
+use crate::pauses::Pauses;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReachedLimit(Rc<Cell<Option<LimitExceeded>>>);
@@ -22,17 +23,20 @@ impl ReachedLimit {
     }
 }
 
-pub(super) struct Bounded<R> {
+/// It pauses as it reads.
+pub(super) struct Bounded<'a, R> {
     pub(super) inner: R,
+    pub(super) pauses: &'a Pauses<'a>,
     pub(super) max: u64,
     pub(super) limit: LimitExceeded,
     pub(super) reached: ReachedLimit,
     pub(super) read: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
+        self.pauses.count(read).map_err(io::Error::other)?;
         self.read.set(self.read.get().saturating_add(read as u64));
         match self.read.get() > self.max {
             true => Err(self.reached.set(self.limit)),

@@ -16,6 +16,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::limits::LimitExceeded;
+use crate::pauses::Stopped;
 use crate::tree::{PathError, ReadError};
 
 /// The digest and size of a written archive.
@@ -67,6 +68,9 @@ pub enum ArchiveError {
     /// The content cannot be written to disk.
     #[error("cannot unpack the archive")]
     Unpack(#[source] io::Error),
+    /// The work was ended at a pause.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl From<PathError> for ArchiveError {

@@ -11,6 +11,7 @@ use tar::{Archive, Entry, EntryType, PaxExtensions};
 use super::ArchiveError;
 use super::bounded::{Bounded, Expanding, ReachedLimit};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::Pauses;
 use crate::tree::{Building, Content, Packing, Tree};
 
 /// The overhead of an entry: a header, padding, a long name.
@@ -26,7 +27,7 @@ impl Tree {
     /// Absolute paths, `..`, hard links, special and sparse files, an exceeded limit, or bytes that are not
     /// an archive.
     pub fn from_archive(archive: impl Read, limits: &Limits) -> Result<Tree, ArchiveError> {
-        Tree::read_archive(archive, limits, None)
+        Tree::read_archive(archive, limits, None, &Pauses::none())
     }
 
     /// Like [`Tree::from_archive`], with the content of files in `pack`, an empty file.
@@ -34,19 +35,22 @@ impl Tree {
         archive: impl Read,
         limits: &Limits,
         pack: fs::File,
+        pauses: &Pauses<'_>,
     ) -> Result<Tree, ArchiveError> {
-        Tree::read_archive(archive, limits, Some(Packing::new(pack)))
+        Tree::read_archive(archive, limits, Some(Packing::new(pack)), pauses)
     }
 
     fn read_archive(
         archive: impl Read,
         limits: &Limits,
         mut pack: Option<Packing>,
+        pauses: &Pauses<'_>,
     ) -> Result<Tree, ArchiveError> {
         let reached = ReachedLimit::default();
         let compressed = Rc::new(Cell::new(0));
         let bounded = Bounded {
             inner: archive,
+            pauses,
             max: limits.archive_bytes_max,
             limit: LimitExceeded::ArchiveBytes(limits.archive_bytes_max),
             reached: reached.clone(),
@@ -64,6 +68,7 @@ impl Tree {
             .saturating_add(limits.tree_bytes_max);
         let mut expanded = Bounded {
             inner: expanding,
+            pauses,
             max: expanded_max,
             limit: LimitExceeded::TreeBytes(limits.tree_bytes_max),
             reached: reached.clone(),

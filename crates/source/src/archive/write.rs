@@ -8,6 +8,7 @@ use tar::{Builder, EntryType, Header};
 
 use super::{ArchiveError, Archived};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::{ENTRY, Pauses};
 use crate::tree::{Node, Tree};
 
 const FILE_MODE: u32 = 0o600;
@@ -24,6 +25,15 @@ impl Tree {
     /// A file cannot be read, `out` cannot be written, or a reader with the same `limits` would refuse the
     /// archive: the sizes of a commit's files are known only now.
     pub fn write_archive(&self, out: impl Write, limits: &Limits) -> Result<Archived, ArchiveError> {
+        self.write_archive_pausing(out, limits, &Pauses::none())
+    }
+
+    pub(crate) fn write_archive_pausing(
+        &self,
+        out: impl Write,
+        limits: &Limits,
+        pauses: &Pauses<'_>,
+    ) -> Result<Archived, ArchiveError> {
         let mut bytes = 0_u64;
         let counted = Counted {
             out,
@@ -32,18 +42,22 @@ impl Tree {
         };
         let mut tar = Builder::new(GzBuilder::new().mtime(0).write(counted, COMPRESSION));
         append(&mut tar, ".", EntryType::Directory, DIRECTORY_MODE, &[])?;
-        self.walk(&mut |path, node| match node {
-            Node::Directory(_) => append(&mut tar, path, EntryType::Directory, DIRECTORY_MODE, &[]),
-            Node::File(file) => {
-                let mode = if file.executable {
-                    EXECUTABLE_MODE
-                } else {
-                    FILE_MODE
-                };
-                let content = self.content(path, file).map_err(ArchiveError::Tree)?;
-                bytes = bytes.saturating_add(content.len() as u64);
-                check_sizes(path, content.len() as u64, bytes, limits)?;
-                append(&mut tar, path, EntryType::Regular, mode, &content)
+        self.walk(&mut |path, node| {
+            pauses.count(ENTRY)?;
+            match node {
+                Node::Directory(_) => append(&mut tar, path, EntryType::Directory, DIRECTORY_MODE, &[]),
+                Node::File(file) => {
+                    let mode = if file.executable {
+                        EXECUTABLE_MODE
+                    } else {
+                        FILE_MODE
+                    };
+                    let content = self.content(path, file).map_err(ArchiveError::Tree)?;
+                    pauses.count(content.len())?;
+                    bytes = bytes.saturating_add(content.len() as u64);
+                    check_sizes(path, content.len() as u64, bytes, limits)?;
+                    append(&mut tar, path, EntryType::Regular, mode, &content)
+                }
             }
         })?;
         let mut counted = tar

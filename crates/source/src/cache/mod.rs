@@ -22,6 +22,7 @@ use thiserror::Error;
 use crate::archive::ArchiveError;
 use crate::digest::{Digest, Hasher};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::Pauses;
 use crate::storage::Publisher;
 use crate::tree::Tree;
 
@@ -269,7 +270,12 @@ impl Cache {
         let root = &self.shared.root;
         // unnamed from the start, so the disk frees it with the last tree that reads it
         let pack = tempfile::tempfile_in(root).map_err(CacheError::of("unpack below", root))?;
-        let unpacked = Tree::unpack_archive(io::BufReader::new(archive), &self.shared.limits, pack);
+        let unpacked = Tree::unpack_archive(
+            io::BufReader::new(archive),
+            &self.shared.limits,
+            pack,
+            &Pauses::none(),
+        );
         unpacked.map_err(|error| match error {
             ArchiveError::Unpack(source) => CacheError::of("unpack below", root)(source).into(),
             error => ReceiveError::Archive(error),

@@ -21,11 +21,15 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use sha2::{Digest, Sha256};
 
 pub use glob::Glob;
 pub use keys::KeyRules;
 use pattern::Pattern;
+
+use crate::pauses::{Pauses, Stopped};
 
 pub(crate) const IGNORE_FILE: &str = ".sourceignore";
 
@@ -68,6 +72,10 @@ impl Ignore {
         }
     }
 
+    pub(crate) fn count_patterns(&self) -> usize {
+        count_patterns(&self.text)
+    }
+
     /// The rules for a tree with these `.sourceignore` files: parents before children, siblings by name.
     pub(crate) fn rules(&self, found: &[IgnoreFile]) -> Rules {
         let mut given: Vec<Pattern> = Vec::new();
@@ -75,8 +83,9 @@ impl Ignore {
             given.extend(patterns(&file.text, &file.directory));
         }
         given.extend(patterns(&self.text, ""));
-        let version_control = VERSION_CONTROL.iter().map(|text| Pattern::parse(text, ""));
-        let defaults = DEFAULTS.iter().map(|text| Pattern::parse(text, ""));
+        let root: Arc<[String]> = Arc::default();
+        let version_control = VERSION_CONTROL.iter().map(|text| Pattern::parse(text, &root));
+        let defaults = DEFAULTS.iter().map(|text| Pattern::parse(text, &root));
         let patterns = match given.is_empty() {
             true => version_control.chain(defaults).collect(),
             false => version_control.chain(given).collect(),
@@ -108,13 +117,22 @@ pub(crate) struct IgnoreFile {
     pub(crate) text: String,
 }
 
+pub(crate) fn count_patterns(text: &str) -> usize {
+    lines(text).count()
+}
+
+fn patterns<'a>(text: &'a str, directory: &str) -> impl Iterator<Item = Pattern> + use<'a> {
+    let names = directory.split('/').filter(|name| !name.is_empty());
+    let domain: Arc<[String]> = names.map(str::to_owned).collect();
+    lines(text).map(move |line| Pattern::parse(line, &domain))
+}
+
 /// Reads lines as Flux does: a `#` in the first column is a comment, blank lines are skipped, and `\r`
 /// before a line's end is dropped.
-fn patterns<'a>(text: &'a str, directory: &'a str) -> impl Iterator<Item = Pattern> + 'a {
+fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split('\n')
         .map(|line| line.strip_suffix('\r').unwrap_or(line))
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
-        .map(move |line| Pattern::parse(line, directory))
 }
 
 #[derive(Debug)]
@@ -144,23 +162,46 @@ impl Rules {
 
     /// Decides `path`, given its directory's match. A pattern that matches a directory matches everything
     /// below it, so only patterns of a higher priority are tried.
-    pub(crate) fn decide(&self, parent: IgnoreDecision, path: &[&str], is_directory: bool) -> IgnoreDecision {
-        let from = parent.decided;
-        self.patterns[from..]
-            .iter()
-            .rposition(|pattern| pattern.matches(path, is_directory))
-            .map(|at| from + at)
-            .map_or(parent, |at| IgnoreDecision {
-                decided: at + 1,
-                excluded: !self.patterns[at].includes(),
-            })
+    pub(crate) fn decide(
+        &self,
+        parent: IgnoreDecision,
+        path: &[&str],
+        is_directory: bool,
+        pauses: &Pauses<'_>,
+    ) -> Result<IgnoreDecision, Stopped> {
+        let steps = steps(path);
+        for (at, pattern) in self.patterns.iter().enumerate().skip(parent.decided).rev() {
+            pauses.count(steps)?;
+            if pattern.matches(path, is_directory) {
+                return Ok(IgnoreDecision {
+                    decided: at + 1,
+                    excluded: !pattern.includes(),
+                });
+            }
+        }
+        Ok(parent)
     }
 
     /// Whether anything below the excluded directory `path` can be included again; if not, skip the
     /// directory. May return true without need.
-    pub(crate) fn may_include_below(&self, decision: IgnoreDecision, path: &[&str]) -> bool {
-        self.patterns[decision.decided..]
-            .iter()
-            .any(|pattern| pattern.includes() && pattern.may_match_below(path))
+    pub(crate) fn may_include_below(
+        &self,
+        decision: IgnoreDecision,
+        path: &[&str],
+        pauses: &Pauses<'_>,
+    ) -> Result<bool, Stopped> {
+        let steps = steps(path);
+        for pattern in self.patterns.iter().skip(decision.decided) {
+            pauses.count(steps)?;
+            if pattern.includes() && pattern.may_match_below(path) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
+}
+
+/// Those of a comparison.
+fn steps(path: &[&str]) -> usize {
+    path.iter().map(|name| name.len() + 1).sum()
 }

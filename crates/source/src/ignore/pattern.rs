@@ -1,10 +1,12 @@
 //! One line of a pattern file.
 
+use std::sync::Arc;
+
 use super::glob::Glob;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    domain: Vec<String>,
+    domain: Arc<[String]>,
     includes: bool,
     directories_only: bool,
     matcher: Matcher,
@@ -30,7 +32,8 @@ enum Segment {
 }
 
 impl Pattern {
-    pub(crate) fn parse(line: &str, directory: &str) -> Pattern {
+    /// `domain` is the names of the directory that has the pattern.
+    pub(crate) fn parse(line: &str, domain: &Arc<[String]>) -> Pattern {
         let includes = line.starts_with('!');
         let text = line.strip_prefix('!').unwrap_or(line);
         let text = if text.ends_with("\\ ") {
@@ -49,11 +52,7 @@ impl Pattern {
             false => Glob::parse(text).map(Matcher::Name),
         };
         Pattern {
-            domain: directory
-                .split('/')
-                .filter(|name| !name.is_empty())
-                .map(str::to_owned)
-                .collect(),
+            domain: Arc::clone(domain),
             includes,
             directories_only,
             matcher: matcher.unwrap_or(Matcher::Nothing),
@@ -109,7 +108,7 @@ impl Pattern {
 
     fn below_domain<'p, 'n>(&self, path: &'p [&'n str]) -> Option<&'p [&'n str]> {
         let (above, below) = path.split_at_checked(self.domain.len())?;
-        (above.iter().zip(&self.domain).all(|(name, own)| name == own)).then_some(below)
+        (above.iter().zip(&*self.domain).all(|(name, own)| name == own)).then_some(below)
     }
 }
 

@@ -4,18 +4,23 @@ use std::collections::BTreeMap;
 
 use super::glob::Glob;
 use super::{Ignore, IgnoreDecision, IgnoreFile, Rules};
+use crate::pauses::Pauses;
 
 /// Decides `path` as a walk from the root would. Also returns whether the walk would reach it, skipping
 /// directories below which nothing can be included again.
 fn decide(rules: &Rules, path: &str) -> (bool, bool) {
     let names: Vec<&str> = path.trim_end_matches('/').split('/').collect();
     let mut decision = IgnoreDecision::default();
-    let mut reached = true;
+    let (mut reached, pauses) = (true, Pauses::none());
     for length in 1..=names.len() {
         let is_directory = length < names.len() || path.ends_with('/');
-        decision = rules.decide(decision, &names[..length], is_directory);
+        decision = rules
+            .decide(decision, &names[..length], is_directory, &pauses)
+            .unwrap();
         if length < names.len() && decision.is_excluded() {
-            reached &= rules.may_include_below(decision, &names[..length]);
+            reached &= rules
+                .may_include_below(decision, &names[..length], &pauses)
+                .unwrap();
         }
     }
     (decision.is_excluded(), reached)

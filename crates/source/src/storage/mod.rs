@@ -30,6 +30,7 @@ use thiserror::Error;
 use crate::archive::ArchiveError;
 use crate::cache::{Cache, CacheError};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::{Pauses, Stopped};
 use crate::tree::{ContentId, Tree};
 
 pub use blob::{Blob, StoredFile};
@@ -176,6 +177,9 @@ pub enum StorageError {
         #[source]
         source: Box<ArchiveError>,
     },
+    /// The work was ended at a pause.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 impl StorageError {
@@ -237,6 +241,22 @@ impl Storage {
         revision: &str,
         tree: &Tree,
     ) -> Result<Stored, StorageError> {
+        self.publish_pausing(publisher, revision, tree, &Pauses::none())
+    }
+
+    /// Like [`Storage::publish`], with pauses.
+    ///
+    /// # Errors
+    /// As [`Storage::publish`], and if the work is to end.
+    pub fn publish_pausing(
+        &self,
+        publisher: &Publisher,
+        revision: &str,
+        tree: &Tree,
+        pauses: &Pauses<'_>,
+    ) -> Result<Stored, StorageError> {
+        // the place may be another source's by now
+        pauses.here()?;
         let place = publisher.place();
         let file = place::file_name(revision).ok_or_else(|| StorageError::Revision {
             revision: revision.to_owned(),
@@ -248,7 +268,14 @@ impl Storage {
             Some(record) => record::link_revision(&directory, record, &file, revision)?,
             None => {
                 self.check_share(place)?;
-                record::write(&directory, place, &file, revision, tree, &self.shared.limits)?
+                record::write(
+                    &directory,
+                    place,
+                    (&file, revision),
+                    tree,
+                    &self.shared.limits,
+                    pauses,
+                )?
             }
         };
         let stored = self.stored(place, &record, revision, Some(tree));

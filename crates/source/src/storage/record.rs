@@ -13,6 +13,7 @@ use tempfile::NamedTempFile;
 use super::file_name::MediaType;
 use super::{Place, Publisher, StorageError};
 use crate::limits::Limits;
+use crate::pauses::Pauses;
 use crate::tree::Tree;
 
 const WRITING: &str = ".writing-";
@@ -98,18 +99,19 @@ impl Record {
 pub(super) fn write(
     directory: &Path,
     place: &Place,
-    file: &str,
-    revision: &str,
+    (file, revision): (&str, &str),
     tree: &Tree,
     limits: &Limits,
+    pauses: &Pauses<'_>,
 ) -> Result<Record, StorageError> {
     let path = directory.join(file);
     let failed = |source| StorageError::of("write", &path, source);
     let mut temporary = temporary(directory).map_err(failed)?;
     let archived = tree
-        .write_archive(io::BufWriter::new(temporary.as_file_mut()), limits)
+        .write_archive_pausing(io::BufWriter::new(temporary.as_file_mut()), limits, pauses)
         .map_err(|error| match error {
             crate::ArchiveError::Write(source) => failed(source),
+            crate::ArchiveError::Stopped(stopped) => stopped.into(),
             source => StorageError::Archive {
                 place: place.clone(),
                 revision: revision.to_owned(),

@@ -50,6 +50,17 @@ pub(crate) enum Content {
     Packed(Packed),
 }
 
+impl Content {
+    /// Its size; `None` for content in git.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match self {
+            Content::Memory(bytes) => Some(bytes.len() as u64),
+            Content::Packed(packed) => Some(packed.bytes()),
+            Content::Git(_) => None,
+        }
+    }
+}
+
 impl Default for Directory {
     fn default() -> Directory {
         Directory::new(Vec::new(), Vec::new())
@@ -111,9 +122,9 @@ impl Directory {
 
     /// Whether this git tree is excluded here and known to contain no `.sourceignore`.
     pub(crate) fn hides(&self, name: &str, id: TreeId) -> bool {
-        self.hidden
-            .iter()
-            .any(|(own, hidden)| **own == *name && *hidden == id)
+        // by name, as the entries
+        let found = self.hidden.binary_search_by(|(own, _)| (**own).cmp(name));
+        found.is_ok_and(|at| self.hidden[at].1 == id)
     }
 
     pub(crate) fn child(&self, name: &str) -> Option<&Node> {

@@ -5,7 +5,7 @@
 //!
 //! Files of the commit stay in git; those of other parts are held in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,9 +13,11 @@ use equate_git::{BlobId, Mode};
 use thiserror::Error;
 
 use super::build::names;
+use super::ignored::IgnoreFiles;
 use super::{Building, Node, ReadError, Source, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::{ENTRY, Pauses, Stopped};
 
 /// The parts of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +81,12 @@ pub enum ComposeError {
     Tree(#[from] TreeError),
 }
 
+impl From<Stopped> for ComposeError {
+    fn from(stopped: Stopped) -> ComposeError {
+        ComposeError::Tree(stopped.into())
+    }
+}
+
 /// An entry before ignore rules apply. Only empty directories are listed.
 enum Item {
     File(FileContent, bool),
@@ -98,19 +106,28 @@ impl Tree {
     /// Composes the parts, without the files that `ignore` and their `.sourceignore` files exclude.
     ///
     /// # Errors
-    /// A part is missing or conflicts with another, a limit is exceeded, or an object cannot be read.
-    pub fn compose(parts: &Parts<'_>, ignore: &Ignore, limits: &Limits) -> Result<Tree, ComposeError> {
+    /// A part is missing or conflicts with another, a limit is exceeded, an object cannot be read, or the work is
+    /// to end.
+    pub fn compose(
+        parts: &Parts<'_>,
+        ignore: &Ignore,
+        limits: &Limits,
+        pauses: &Pauses<'_>,
+    ) -> Result<Tree, ComposeError> {
         let mut composing = Composing {
             parts,
             limits,
+            pauses,
             items: BTreeMap::new(),
             bytes: 0,
         };
         composing.commit()?;
         for index in 0..parts.submodules.len() {
+            pauses.here()?;
             composing.submodule(index)?;
         }
         for included in parts.included {
+            pauses.here()?;
             composing.include(included)?;
         }
         Ok(composing.finish(ignore)?)
@@ -120,6 +137,7 @@ impl Tree {
 struct Composing<'a> {
     parts: &'a Parts<'a>,
     limits: &'a Limits,
+    pauses: &'a Pauses<'a>,
     items: BTreeMap<String, Item>,
     bytes: u64,
 }
@@ -129,6 +147,7 @@ impl Composing<'_> {
         let git = self.parts.git;
         let only: Vec<&str> = self.parts.only.iter().map(|path| selected(path)).collect();
         for (path, asked) in only.iter().zip(self.parts.only) {
+            self.pauses.here()?;
             let absent = || ComposeError::Absent { path: asked.clone() };
             if path.split('/').any(|name| name == "..") || path.starts_with('/') {
                 return Err(absent());
@@ -144,17 +163,14 @@ impl Composing<'_> {
                 return Err(absent());
             }
         }
-        let all = only.is_empty();
-        let on_the_way = |directory: &str| {
-            all || only
-                .iter()
-                .any(|path| is_at_or_below(directory, path) || is_at_or_below(path, directory))
-        };
+        let selection = Selection(only.into_iter().collect());
+        // without pauses: meanwhile, others may wait for the repository
         let entries = git
-            .entries_where(on_the_way)
+            .entries_where(|directory| selection.is_on_the_way(directory))
             .map_err(|source| unread("", source))?;
         for entry in entries {
-            if all || only.iter().any(|path| is_at_or_below(&entry.path, path)) {
+            self.pauses.count(ENTRY)?;
+            if selection.has(&entry.path) {
                 let item = item(entry.mode, || FileContent::Git(entry.id));
                 self.put_below(entry.path, item)?;
             }
@@ -172,6 +188,7 @@ impl Composing<'_> {
         }
         let entries = tree.entries().map_err(|source| unread(path, source))?;
         for entry in entries {
+            self.pauses.count(ENTRY)?;
             let item = item(entry.mode, || FileContent::Submodule(index, entry.id));
             self.put_below(format!("{path}/{}", entry.path), item)?;
         }
@@ -213,6 +230,7 @@ impl Composing<'_> {
             self.put_below(to.to_owned(), Item::Directory)?;
         }
         source.walk(&mut |path, node| {
+            self.pauses.count(ENTRY)?;
             let below = match from {
                 "" => path,
                 from => match path.strip_prefix(from).and_then(|rest| rest.strip_prefix('/')) {
@@ -224,6 +242,7 @@ impl Composing<'_> {
                 Node::Directory(_) => self.put(place(below), Item::Directory),
                 Node::File(file) => {
                     let content = source.content(path, file).map_err(|error| read(path, error))?;
+                    self.pauses.count(content.len())?;
                     self.take(path, content.len())?;
                     self.put(
                         place(below),
@@ -300,15 +319,20 @@ impl Composing<'_> {
     }
 
     fn finish(mut self, ignore: &Ignore) -> Result<Tree, TreeError> {
-        let rules = ignore.rules(&self.ignore_files()?);
+        let rules = self.ignore_files()?.rules(ignore)?;
         let mut building = Building::new(self.limits);
         for (path, item) in std::mem::take(&mut self.items) {
             let names: Vec<&str> = path.split('/').collect();
             let mut decision = IgnoreDecision::default();
             for depth in 1..names.len() {
-                decision = rules.decide(decision, names.get(..depth).unwrap_or_default(), true);
+                decision = rules.decide(
+                    decision,
+                    names.get(..depth).unwrap_or_default(),
+                    true,
+                    self.pauses,
+                )?;
             }
-            decision = rules.decide(decision, &names, matches!(item, Item::Directory));
+            decision = rules.decide(decision, &names, matches!(item, Item::Directory), self.pauses)?;
             if decision.is_excluded() {
                 continue;
             }
@@ -319,10 +343,12 @@ impl Composing<'_> {
                     building.git_file(&path, blob, executable)?;
                 }
                 Item::File(FileContent::Memory(content), executable) => {
+                    self.pauses.count(content.len())?;
                     building.file(&path, content, executable)?;
                 }
                 Item::File(FileContent::Submodule(index, blob), executable) => {
                     let content = self.of_submodule(&path, index, &blob)?;
+                    self.pauses.count(content.len())?;
                     building.file(&path, content, executable)?;
                 }
             }
@@ -344,16 +370,16 @@ impl Composing<'_> {
         }
     }
 
-    /// Parents before children, siblings by name.
-    fn ignore_files(&self) -> Result<Vec<IgnoreFile>, TreeError> {
-        let mut found = Vec::new();
+    fn ignore_files(&self) -> Result<IgnoreFiles<'_>, TreeError> {
+        let mut found = IgnoreFiles::new(self.limits);
+        let mut files = Vec::new();
         for (path, item) in &self.items {
             let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
             if name != IGNORE_FILE {
                 continue;
             }
-            let content = match item {
-                Item::Directory => continue,
+            match item {
+                Item::Directory => {}
                 Item::Link => {
                     let why = "a .sourceignore that is a symbolic link is not followed: make it a file";
                     return Err(TreeError::Path {
@@ -361,33 +387,44 @@ impl Composing<'_> {
                         why,
                     });
                 }
-                Item::File(FileContent::Memory(content), _) => content.clone(),
-                Item::File(FileContent::Git(blob), _) => {
-                    self.parts.git.read(blob).map_err(|source| unread(path, source))?
+                Item::File(content, _) => {
+                    found.count(directory, self.size(path, content)?)?;
+                    files.push((directory, path, content));
                 }
-                Item::File(FileContent::Submodule(index, blob), _) => {
-                    self.of_submodule(path, *index, blob)?
-                }
-            };
-            let max = self.limits.ignore_bytes_max;
-            if content.len() as u64 > max {
-                return Err(TreeError::Limit {
-                    path: path.clone(),
-                    limit: LimitExceeded::IgnoreBytes(max),
-                });
             }
-            found.push(IgnoreFile {
-                directory: directory.to_owned(),
-                text: String::from_utf8_lossy(&content).into_owned(),
-            });
         }
-        let depth = |file: &IgnoreFile| match file.directory.as_str() {
-            "" => Vec::new(),
-            directory => directory.split('/').map(str::to_owned).collect(),
-        };
-        found.sort_by_cached_key(depth);
+        // parents before children, siblings by name
+        files.sort_by(|(one, ..), (other, ..)| names_in(one).cmp(names_in(other)));
+        for (directory, path, content) in files {
+            found.add(directory, &self.read(path, content)?)?;
+        }
         Ok(found)
     }
+
+    fn size(&self, path: &str, content: &FileContent) -> Result<u64, TreeError> {
+        let (tree, blob) = match content {
+            FileContent::Memory(content) => return Ok(content.len() as u64),
+            FileContent::Git(blob) => (self.parts.git, blob),
+            FileContent::Submodule(index, blob) => match self.parts.submodules.get(*index) {
+                Some(submodule) => (&submodule.tree, blob),
+                None => return Ok(0),
+            },
+        };
+        tree.size(blob).map_err(|source| unread(path, source))
+    }
+
+    fn read(&self, path: &str, content: &FileContent) -> Result<Bytes, TreeError> {
+        match content {
+            FileContent::Memory(content) => Ok(content.clone()),
+            FileContent::Git(blob) => self.parts.git.read(blob).map_err(|source| unread(path, source)),
+            FileContent::Submodule(index, blob) => self.of_submodule(path, *index, blob),
+        }
+    }
+}
+
+/// The names on the way to a directory; none for the root.
+fn names_in(directory: &str) -> impl Iterator<Item = &str> {
+    directory.split('/').filter(|name| !name.is_empty())
 }
 
 fn item(mode: Mode, content: impl FnOnce() -> FileContent) -> Item {
@@ -417,6 +454,23 @@ fn selected(path: &str) -> &str {
         // keep an absolute path, which is then not found
         "" if path.starts_with('/') => path,
         path => path,
+    }
+}
+
+/// The paths to take; all if it is empty.
+struct Selection<'a>(BTreeSet<&'a str>);
+
+impl Selection<'_> {
+    fn has(&self, path: &str) -> bool {
+        let mut above = std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0));
+        self.0.is_empty() || self.0.contains("") || above.any(|path| self.0.contains(path))
+    }
+
+    /// Whether anything in a directory is taken.
+    fn is_on_the_way(&self, directory: &str) -> bool {
+        let below = format!("{directory}/");
+        let mut after = self.0.range(below.as_str()..);
+        self.has(directory) || after.next().is_some_and(|path| path.starts_with(&below))
     }
 }
 

@@ -4,6 +4,7 @@ use super::git_tests::Repository;
 use super::{Included, Parts, Submodule, Tree};
 use crate::ignore::Ignore;
 use crate::limits::Limits;
+use crate::pauses::Pauses;
 
 fn compose(
     git: &equate_git::Tree,
@@ -20,7 +21,8 @@ fn compose(
         submodules,
         included,
     };
-    Tree::compose(&parts, &Ignore::new(Some(ignore)), limits).map_err(|error| error.to_string())
+    Tree::compose(&parts, &Ignore::new(Some(ignore)), limits, &Pauses::none())
+        .map_err(|error| error.to_string())
 }
 
 fn files(tree: &Tree) -> String {

@@ -5,9 +5,11 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use super::ignored::IgnoreFiles;
 use super::{Building, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile, Rules};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, Rules};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::Pauses;
 
 impl Tree {
     /// Reads a local directory into memory, without the files that `ignore` and its `.sourceignore` files
@@ -35,10 +37,10 @@ impl Tree {
     }
 
     fn below(root: &Root<'_>, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
-        let mut found = Vec::new();
+        let mut found = IgnoreFiles::new(limits);
         let mut seen = 0;
         survey(root, "", limits, &mut seen, &mut found)?;
-        let rules = ignore.rules(&found);
+        let rules = found.rules(ignore)?;
         let mut building = Building::new(limits);
         read(
             root,
@@ -83,7 +85,7 @@ fn survey(
     directory: &str,
     limits: &Limits,
     seen: &mut usize,
-    found: &mut Vec<IgnoreFile>,
+    found: &mut IgnoreFiles<'_>,
 ) -> Result<(), TreeError> {
     let limit = |limit| TreeError::Limit {
         path: directory.to_owned(),
@@ -102,13 +104,13 @@ fn survey(
         .any(|child| child.name == IGNORE_FILE && child.kind.is_file())
     {
         let path = root.path.join(directory).join(IGNORE_FILE);
-        let bytes = contents(&path, limits.ignore_bytes_max)?
-            .ok_or_else(|| limit(LimitExceeded::IgnoreBytes(limits.ignore_bytes_max)))?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        found.push(IgnoreFile {
-            directory: directory.to_owned(),
-            text,
-        });
+        let bytes = contents(&path, limits.ignore_bytes_max)?;
+        // a larger one was not read to its end
+        found.count(
+            directory,
+            bytes.as_ref().map_or(u64::MAX, |bytes| bytes.len() as u64),
+        )?;
+        found.add(directory, &bytes.unwrap_or_default())?;
     }
     for child in children.iter().filter(|child| child.kind.is_dir()) {
         survey(root, &join(directory, &child.name), limits, seen, found)?;
@@ -128,12 +130,13 @@ fn read(
         directory.push(child.name);
         let path = directory.join("/");
         let names: Vec<&str> = directory.iter().map(String::as_str).collect();
-        let decision = rules.decide(decision, &names, child.kind.is_dir());
+        let pauses = Pauses::none();
+        let decision = rules.decide(decision, &names, child.kind.is_dir(), &pauses)?;
         if child.kind.is_dir() {
             if !decision.is_excluded() {
                 building.directory(&path)?;
             }
-            if !decision.is_excluded() || rules.may_include_below(decision, &names) {
+            if !decision.is_excluded() || rules.may_include_below(decision, &names, &pauses)? {
                 read(root, directory, decision, rules, limits, building)?;
             }
         } else if !decision.is_excluded() && child.kind.is_symlink() {

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use equate_git::{Child, Mode, Node as GitNode, TreeId};
 
 use super::build::{Directory, File, Node, Origin};
+use super::ignored::IgnoreFiles;
 use super::{Source, Tree, TreeError};
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile, Rules};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, Rules};
 use crate::limits::{LimitExceeded, Limits};
+use crate::pauses::{ENTRY, Pauses};
 
 impl Tree {
     /// The tree of a commit without the files that `ignore` and its `.sourceignore` files exclude. Symbolic
@@ -22,7 +24,7 @@ impl Tree {
     /// # Errors
     /// A limit is exceeded, a name is invalid, or an object cannot be read.
     pub fn from_git(git: &equate_git::Tree, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
-        Tree::from_git_after(git, ignore, limits, None)
+        Tree::from_git_after(git, ignore, limits, None, &Pauses::none())
     }
 
     /// Like [`Tree::from_git`], sharing unchanged directories with an earlier tree.
@@ -34,17 +36,19 @@ impl Tree {
         ignore: &Ignore,
         limits: &Limits,
         previous: Option<&Tree>,
+        pauses: &Pauses<'_>,
     ) -> Result<Tree, TreeError> {
         let mut walk = Walk {
             limits,
+            pauses,
             listings: HashMap::new(),
             plain: HashMap::new(),
-            found: Vec::new(),
+            found: IgnoreFiles::new(limits),
             entries: 0,
         };
         let before = previous.map(|tree| &tree.root);
         walk.survey(git, &mut Vec::new(), before.map(|directory| &**directory))?;
-        let rules = ignore.rules(&walk.found);
+        let rules = walk.found.rules(ignore)?;
         walk.entries = 0;
         let same_rules = previous.is_some_and(|tree| match &tree.source {
             Source::Git { rules: own, .. } => *own == rules.id(),
@@ -72,9 +76,10 @@ impl Tree {
 
 struct Walk<'a> {
     limits: &'a Limits,
+    pauses: &'a Pauses<'a>,
     listings: HashMap<TreeId, Rc<Vec<Child>>>,
     plain: HashMap<TreeId, bool>,
-    found: Vec<IgnoreFile>,
+    found: IgnoreFiles<'a>,
     entries: usize,
 }
 
@@ -97,6 +102,7 @@ impl Walk<'_> {
         }
         let mut plain = true;
         for child in &*self.children(git, path)? {
+            self.pauses.count(ENTRY)?;
             self.count(path, 1)?;
             match child.node {
                 GitNode::Leaf(Mode::File | Mode::Executable, blob) if child.name == IGNORE_FILE => {
@@ -142,19 +148,8 @@ impl Walk<'_> {
                 source,
             }
         };
-        let max = self.limits.ignore_bytes_max;
-        if git.size(blob).map_err(failed)? > max {
-            return Err(TreeError::Limit {
-                path: directory,
-                limit: LimitExceeded::IgnoreBytes(max),
-            });
-        }
-        let bytes = git.read(blob).map_err(failed)?;
-        self.found.push(IgnoreFile {
-            directory,
-            text: String::from_utf8_lossy(&bytes).into_owned(),
-        });
-        Ok(())
+        self.found.count(&directory, git.size(blob).map_err(failed)?)?;
+        self.found.add(&directory, &git.read(blob).map_err(failed)?)
     }
 
     fn build(
@@ -174,6 +169,7 @@ impl Walk<'_> {
         let plain = plain || self.plain.get(&id) == Some(&true);
         let (mut entries, mut links, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
         for child in &*self.children(git, path)? {
+            self.pauses.count(ENTRY)?;
             let name: Box<str> = child.name.as_str().into();
             path.push(child.name.clone());
             let names: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -181,10 +177,12 @@ impl Walk<'_> {
                 child.node,
                 GitNode::Directory(_) | GitNode::Leaf(Mode::Submodule, _)
             );
-            let decision = rules.decide(decision, &names, is_directory);
+            let decision = rules.decide(decision, &names, is_directory, self.pauses)?;
             let excluded = decision.is_excluded();
             match child.node {
-                GitNode::Directory(below) if excluded && !rules.may_include_below(decision, &names) => {
+                GitNode::Directory(below)
+                    if excluded && !rules.may_include_below(decision, &names, self.pauses)? =>
+                {
                     if plain || self.plain.get(&below) == Some(&true) {
                         hidden.push((name, below));
                     }

@@ -1,7 +1,6 @@
 //! Trees of commits made by the real git.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use super::tests::show;
 use super::{Directory, Tree};
 use crate::ignore::Ignore;
 use crate::limits::Limits;
+use crate::pauses::Pauses;
 
 pub(super) struct Repository {
     place: tempfile::TempDir,
@@ -25,7 +25,7 @@ impl Repository {
         repository
     }
 
-    fn git(&self, arguments: &[&str]) {
+    fn git(&self, arguments: &[&str]) -> String {
         let done = Command::new("git")
             .arg("-C")
             .arg(self.place.path())
@@ -49,6 +49,19 @@ impl Repository {
             "{arguments:?}: {}",
             String::from_utf8_lossy(&done.stderr)
         );
+        String::from_utf8(done.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Writes an object that git itself would not make.
+    fn object(&self, kind: &str, content: &[u8]) -> String {
+        fs::write(self.place.path().join("object"), content).unwrap();
+        self.git(&["hash-object", "-w", "-t", kind, "object"])
+    }
+
+    fn commit_of(&self, tree: &str) -> equate_git::Tree {
+        let commit = self.git(&["commit-tree", tree, "-m", "a change"]);
+        self.git(&["update-ref", "refs/heads/main", &commit]);
+        self.head()
     }
 
     pub(super) fn write(&self, files: &[(&str, &str)]) -> &Repository {
@@ -63,6 +76,10 @@ impl Repository {
     pub(super) fn commit(&self) -> equate_git::Tree {
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "--allow-empty", "-m", "a change"]);
+        self.head()
+    }
+
+    fn head(&self) -> equate_git::Tree {
         let url = "https://example.org/fleet.git";
         let mirrors = Mirrors::new(self.place.path().join("unused"), equate_git::Limits::default())
             .instead_of(url, self.place.path());
@@ -78,7 +95,14 @@ impl Repository {
 }
 
 fn tree(git: &equate_git::Tree, ignore: Option<&str>, previous: Option<&Tree>) -> Tree {
-    Tree::from_git_after(git, &Ignore::new(ignore), &Limits::default(), previous).unwrap()
+    Tree::from_git_after(
+        git,
+        &Ignore::new(ignore),
+        &Limits::default(),
+        previous,
+        &Pauses::none(),
+    )
+    .unwrap()
 }
 
 fn directory<'t>(tree: &'t Tree, path: &str) -> &'t Arc<Directory> {
@@ -244,42 +268,27 @@ fn a_commit_has_limits() {
             ignore_bytes_max: 4,
             ..all.clone()
         },
-        r#""": a file of ignore patterns larger than 4 bytes"#,
+        r#"".sourceignore": more than 4 bytes in all files of ignore patterns together, with their paths"#,
     );
     let shared = Tree::from_git(&commit, &Ignore::default(), &all).unwrap();
     let few = Limits {
         entries_max: 4,
         ..all
     };
-    Tree::from_git_after(&commit, &Ignore::default(), &few, Some(&shared)).unwrap_err();
+    Tree::from_git_after(&commit, &Ignore::default(), &few, Some(&shared), &Pauses::none()).unwrap_err();
 }
 
 /// Three directories that each are the next level's three would be 3^20 entries: the limit bounds the time.
 #[test]
 fn a_bomb_of_trees_stops_at_the_limit() {
     let repository = Repository::new();
-    let root = repository.place.path();
-    let blob = hash_object(root, "blob", b"x");
-    let mut tree = hash_object(root, "tree", &tree_of(&[("100644", "f", &blob)]));
+    let blob = repository.object("blob", b"x");
+    let mut tree = repository.object("tree", &tree_of(&[("100644", "f", &blob)]));
     for _ in 0..20 {
-        tree = hash_object(
-            root,
-            "tree",
-            &tree_of(&[
-                ("40000", "a", &tree),
-                ("40000", "b", &tree),
-                ("40000", "c", &tree),
-            ]),
-        );
+        let below = ["a", "b", "c"].map(|name| ("40000", name, &*tree));
+        tree = repository.object("tree", &tree_of(&below));
     }
-    let commit_text = format!("tree {tree}\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 0 +0000\n\nbomb\n");
-    let commit = hash_object(root, "commit", commit_text.as_bytes());
-    repository.git(&["update-ref", "refs/heads/bomb", &commit]);
-    let mirrors =
-        Mirrors::new(root.join("unused"), equate_git::Limits::default()).instead_of("https://a/b", root);
-    let remote = Remote::new("https://a/b");
-    let revision = mirrors.resolve(&remote, &Reference::branch("bomb")).unwrap();
-    let git = mirrors.fetch(&remote, &revision).unwrap().tree().clone();
+    let git = repository.commit_of(&tree);
     let limits = Limits {
         entries_max: 10_000,
         ..Limits::default()
@@ -290,6 +299,65 @@ fn a_bomb_of_trees_stops_at_the_limit() {
     assert!(
         error.ends_with("more than 10000 files and directories"),
         "{error}"
+    );
+}
+
+/// Directories without files: only they can be counted.
+#[test]
+fn a_bomb_of_empty_directories_stops_at_the_limit() {
+    let repository = Repository::new();
+    let mut tree = repository.object("tree", b"");
+    for _ in 0..40 {
+        tree = repository.object("tree", &tree_of(&[("40000", "a", &tree), ("40000", "b", &tree)]));
+    }
+    let error = repository.commit_of(&tree).entries().unwrap_err();
+    assert_eq!(error.to_string(), "more than 200000 directories in one tree");
+}
+
+/// Four objects that are a `.sourceignore` in 2,000 directories.
+fn shared_ignore_file(repository: &Repository, text: &str) -> equate_git::Tree {
+    let blob = repository.object("blob", text.as_bytes());
+    let mut tree = repository.object("tree", &tree_of(&[("100644", ".sourceignore", &blob)]));
+    for width in [50, 40] {
+        let names: Vec<String> = (0..width).map(|number| format!("{number:02}")).collect();
+        let below: Vec<_> = names.iter().map(|name| ("40000", &**name, &*tree)).collect();
+        tree = repository.object("tree", &tree_of(&below));
+    }
+    repository.commit_of(&tree)
+}
+
+#[test]
+fn a_shared_ignore_file_counts_in_each_directory() {
+    let limits = Limits::default();
+    let check = |text: &str, expected: &str| {
+        let repository = Repository::new();
+        let git = shared_ignore_file(&repository, text);
+        let error = Tree::from_git(&git, &Ignore::default(), &limits).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        let parts = super::Parts {
+            git: &git,
+            only: &[],
+            submodules: &[],
+            included: &[],
+        };
+        let error = Tree::compose(&parts, &Ignore::default(), &limits, &Pauses::none()).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    };
+    check(
+        &"#".repeat(1024),
+        r#""20/06/.sourceignore": more than 1048576 bytes in all files of ignore patterns together, with their paths"#,
+    );
+    check(
+        &"a\n".repeat(10),
+        r#""20/00/.sourceignore": more than 10000 ignore patterns"#,
+    );
+    let spec = Ignore::new(Some(&"a\n".repeat(10_001)));
+    let repository = Repository::new();
+    let git = repository.commit();
+    let error = Tree::from_git(&git, &spec, &limits).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        r#""spec.ignore": more than 10000 ignore patterns"#
     );
 }
 
@@ -304,25 +372,6 @@ fn tree_of(entries: &[(&str, &str, &str)]) -> Vec<u8> {
         );
     }
     tree
-}
-
-fn hash_object(root: &Path, kind: &str, content: &[u8]) -> String {
-    let file = root.join("object");
-    fs::write(&file, content).unwrap();
-    let done = Command::new("git")
-        .args([
-            "-C",
-            root.to_str().unwrap(),
-            "hash-object",
-            "-w",
-            "-t",
-            kind,
-            "object",
-        ])
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
 
 #[test]

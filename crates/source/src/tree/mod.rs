@@ -16,7 +16,10 @@ mod gather;
 mod git;
 #[cfg(test)]
 mod git_tests;
+mod ignored;
 mod pack;
+#[cfg(test)]
+mod pause_tests;
 mod select;
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,7 @@ use bytes::Bytes;
 use thiserror::Error;
 
 use crate::limits::LimitExceeded;
+use crate::pauses::Stopped;
 
 pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 pub use compose::{ComposeError, Included, Parts, Submodule};
@@ -140,6 +144,9 @@ pub enum TreeError {
     /// A file of another tree cannot be read.
     #[error(transparent)]
     Content(#[from] ReadError),
+    /// The work was ended at a pause.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
 }
 
 /// The reason why a file could not be read.

@@ -18,6 +18,10 @@ pub(crate) struct Packed {
 }
 
 impl Packed {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.length as u64
+    }
+
     pub(crate) fn read(&self) -> io::Result<Bytes> {
         let mut bytes = vec![0; self.length];
         self.pack.read_exact_at(&mut bytes, self.at)?;

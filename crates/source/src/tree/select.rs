@@ -1,13 +1,14 @@
 //! The files of an unpacked archive, without those that ignore rules exclude.
 
-use std::convert::Infallible;
 use std::fs;
 use std::io::Read;
 
+use super::ignored::IgnoreFiles;
 use super::{Building, Content, Node, Tree, TreeError};
 use crate::archive::ArchiveError;
-use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision, IgnoreFile};
-use crate::limits::{LimitExceeded, Limits};
+use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision};
+use crate::limits::Limits;
+use crate::pauses::{ENTRY, Pauses};
 
 /// Why an archive is not unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -26,27 +27,34 @@ impl Tree {
     /// The contents go to `pack`, an empty file, so that memory holds names only.
     ///
     /// # Errors
-    /// As [`Tree::from_archive`], and ignore rules that are larger than the limit.
+    /// As [`Tree::from_archive`], ignore rules that are larger than the limit, and the end of the work.
     pub fn unpack(
         archive: impl Read,
         ignore: &Ignore,
         limits: &Limits,
         pack: fs::File,
+        pauses: &Pauses<'_>,
     ) -> Result<Tree, UnpackError> {
-        let whole = Tree::unpack_archive(archive, limits, pack)?;
-        Ok(whole.without_ignored(ignore, limits)?)
+        let whole = Tree::unpack_archive(archive, limits, pack, pauses)?;
+        Ok(whole.without_ignored(ignore, limits, pauses)?)
     }
 
-    fn without_ignored(&self, ignore: &Ignore, limits: &Limits) -> Result<Tree, TreeError> {
-        let rules = ignore.rules(&self.ignore_files(limits)?);
+    fn without_ignored(
+        &self,
+        ignore: &Ignore,
+        limits: &Limits,
+        pauses: &Pauses<'_>,
+    ) -> Result<Tree, TreeError> {
+        let rules = self.ignore_files(limits)?.rules(ignore)?;
         let mut building = Building::new(limits);
         self.walk(&mut |path, node| {
+            pauses.count(ENTRY)?;
             let names: Vec<&str> = path.split('/').collect();
             let mut decision = IgnoreDecision::default();
             for depth in 1..names.len() {
-                decision = rules.decide(decision, names.get(..depth).unwrap_or_default(), true);
+                decision = rules.decide(decision, names.get(..depth).unwrap_or_default(), true, pauses)?;
             }
-            decision = rules.decide(decision, &names, matches!(node, Node::Directory(_)));
+            decision = rules.decide(decision, &names, matches!(node, Node::Directory(_)), pauses)?;
             if decision.is_excluded() {
                 return Ok(());
             }
@@ -54,6 +62,7 @@ impl Tree {
                 Node::Directory(_) => Ok(building.directory(path)?),
                 Node::File(file) => {
                     let bytes = self.content(path, file)?;
+                    pauses.count(bytes.len())?;
                     let content = match &file.content {
                         Content::Packed(packed) => Content::Packed(packed.clone()),
                         Content::Memory(_) | Content::Git(_) => Content::Memory(bytes.clone()),
@@ -66,28 +75,27 @@ impl Tree {
     }
 
     /// Parents before children, siblings by name.
-    fn ignore_files(&self, limits: &Limits) -> Result<Vec<IgnoreFile>, TreeError> {
+    fn ignore_files<'l>(&self, limits: &'l Limits) -> Result<IgnoreFiles<'l>, TreeError> {
+        let mut found = IgnoreFiles::new(limits);
         let mut paths = Vec::new();
-        let walked: Result<(), Infallible> = self.walk(&mut |path, node| {
-            let name = path.rsplit('/').next().unwrap_or(path);
-            if name == IGNORE_FILE && matches!(node, Node::File(_)) {
+        self.walk(&mut |path, node| {
+            let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+            if let Node::File(file) = node
+                && name == IGNORE_FILE
+            {
+                let bytes = match file.content.bytes() {
+                    Some(bytes) => bytes,
+                    None => self.content(path, file)?.len() as u64,
+                };
+                found.count(directory, bytes)?;
                 paths.push(path.to_owned());
             }
-            Ok(())
-        });
-        let Ok(()) = walked;
+            Ok::<(), TreeError>(())
+        })?;
         paths.sort_by_key(|path| path.matches('/').count());
-        let mut found = Vec::new();
         for path in paths {
-            let bytes = self.read(&path)?;
-            if bytes.len() as u64 > limits.ignore_bytes_max {
-                let limit = LimitExceeded::IgnoreBytes(limits.ignore_bytes_max);
-                return Err(TreeError::Limit { path, limit });
-            }
-            found.push(IgnoreFile {
-                directory: path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned(),
-                text: String::from_utf8_lossy(&bytes).into_owned(),
-            });
+            let directory = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            found.add(directory, &self.read(&path)?)?;
         }
         Ok(found)
     }
@@ -95,7 +103,41 @@ impl Tree {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
+
+    #[test]
+    fn ignore_files_of_an_archive_are_limited_together() {
+        let limits = Limits::default();
+        let check = |text: &str, expected: &str| {
+            let mut building = Building::new(&limits);
+            for number in 0..2000 {
+                let path = format!("{:02}/{:02}/{IGNORE_FILE}", number / 50, number % 50);
+                building.file(&path, text.to_owned().into(), false).unwrap();
+            }
+            let mut archive = Vec::new();
+            building.finish().write_archive(&mut archive, &limits).unwrap();
+            let pack = tempfile::tempfile().unwrap();
+            let error = Tree::unpack(
+                archive.as_slice(),
+                &Ignore::default(),
+                &limits,
+                pack,
+                &Pauses::none(),
+            )
+            .unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        };
+        check(
+            &"#".repeat(1024),
+            r#""20/06/.sourceignore": more than 1048576 bytes in all files of ignore patterns together, with their paths"#,
+        );
+        check(
+            &"a\n".repeat(10),
+            r#""20/00/.sourceignore": more than 10000 ignore patterns"#,
+        );
+    }
 
     #[test]
     fn ignored_files_of_an_archive_are_left_out() {
@@ -115,7 +157,14 @@ mod tests {
             let mut bytes = Vec::new();
             tree.write_archive(&mut bytes, &limits).unwrap();
             let pack = tempfile::tempfile().unwrap();
-            let tree = Tree::unpack(bytes.as_slice(), &Ignore::new(ignore), &limits, pack).unwrap();
+            let tree = Tree::unpack(
+                bytes.as_slice(),
+                &Ignore::new(ignore),
+                &limits,
+                pack,
+                &Pauses::none(),
+            )
+            .unwrap();
             let mut paths = Vec::new();
             let walked: Result<(), Infallible> = tree.walk(&mut |path, node| {
                 if matches!(node, Node::File(_)) {

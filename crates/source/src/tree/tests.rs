@@ -204,7 +204,7 @@ fn a_local_directory_has_limits() {
             ignore_bytes_max: 7,
             ..all.clone()
         },
-        r#""": a file of ignore patterns larger than 7 bytes"#,
+        r#"".sourceignore": more than 7 bytes in all files of ignore patterns together, with their paths"#,
     );
     let absent = Tree::from_directory(&place.path().join("absent"), &Ignore::default(), &all).unwrap_err();
     assert!(absent.to_string().starts_with("cannot read "), "{absent}");

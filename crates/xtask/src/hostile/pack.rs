@@ -14,6 +14,8 @@ const TIP: &str = "1111111111111111111111111111111111111111";
 const FLUSH: &[u8] = b"0000";
 /// The most bytes of a pack in one line of the protocol.
 const BAND_BYTES: usize = 65_000;
+const COMMIT: u8 = 1;
+const TREE: u8 = 2;
 const BLOB: u8 = 3;
 /// A delta whose base is at a distance in the pack.
 const OFFSET_DELTA: u8 = 6;
@@ -27,19 +29,35 @@ pub(super) enum Trick {
     HugePack,
     /// Small deltas with results of many GiB.
     DeltaBomb,
+    /// A large file of ignore patterns, in 150,000 directories that are two objects.
+    SharedIgnoreFile,
     /// Announces a pack, then sends a byte per second.
     DripPack,
 }
 
 pub(super) async fn start(trick: Trick) -> io::Result<Server> {
     let bomb = match trick {
-        Trick::DeltaBomb => delta_bomb(64, 1_000)?,
-        Trick::EndlessRefs | Trick::HugePack | Trick::DripPack => Vec::new(),
+        Trick::DeltaBomb => Bomb {
+            tip: TIP.to_owned(),
+            pack: delta_bomb(64, 1_000)?,
+        },
+        Trick::SharedIgnoreFile => shared_ignore_file(1 << 20, [1_000, 150])?,
+        Trick::EndlessRefs | Trick::HugePack | Trick::DripPack => Bomb {
+            tip: TIP.to_owned(),
+            pack: Vec::new(),
+        },
     };
     Server::start(move |connection| serve(connection, trick, bomb.clone())).await
 }
 
-async fn serve(mut connection: Connection, trick: Trick, bomb: Vec<u8>) -> io::Result<()> {
+/// A commit, and the pack that is sent for it.
+#[derive(Clone)]
+struct Bomb {
+    tip: String,
+    pack: Vec<u8>,
+}
+
+async fn serve(mut connection: Connection, trick: Trick, bomb: Bomb) -> io::Result<()> {
     while let Some(head) = connection.head().await? {
         if head.path.contains("info/refs") {
             let mut body = line(b"# service=git-upload-pack\n");
@@ -59,14 +77,15 @@ async fn serve(mut connection: Connection, trick: Trick, bomb: Vec<u8>) -> io::R
         }
         let asks_for_refs = head.body.windows(7).any(|part| part == b"ls-refs");
         if asks_for_refs && trick != Trick::EndlessRefs {
-            let mut body = line(format!("{TIP} HEAD symref-target:refs/heads/main\n").as_bytes());
-            body.extend(line(format!("{TIP} refs/heads/main\n").as_bytes()));
+            let tip = &bomb.tip;
+            let mut body = line(format!("{tip} HEAD symref-target:refs/heads/main\n").as_bytes());
+            body.extend(line(format!("{tip} refs/heads/main\n").as_bytes()));
             body.extend(FLUSH);
             connection.answer(200, RESULT, &body).await?;
             continue;
         }
         connection.begin(RESULT).await?;
-        return trap(&mut connection, trick, &bomb).await;
+        return trap(&mut connection, trick, &bomb.pack).await;
     }
     Ok(())
 }
@@ -93,7 +112,7 @@ async fn trap(connection: &mut Connection, trick: Trick, bomb: &[u8]) -> io::Res
             block.resize(block.len() + usize::from(length), 0);
             connection.endless(&band(&block)).await
         }
-        Trick::DeltaBomb => {
+        Trick::DeltaBomb | Trick::SharedIgnoreFile => {
             connection.send(&line(b"packfile\n")).await?;
             for part in bomb.chunks(BAND_BYTES) {
                 connection.send(&band(part)).await?;
@@ -203,6 +222,40 @@ fn delta_bomb(deltas: u32, copies: u64) -> io::Result<Vec<u8>> {
     Ok(pack)
 }
 
+/// A commit whose directories all are the same trees, with an ignore file in the innermost one.
+fn shared_ignore_file(bytes: usize, widths: [usize; 2]) -> io::Result<Bomb> {
+    let mut objects = Vec::new();
+    let mut add = |kind: u8, name: &str, data: Vec<u8>| -> io::Result<Vec<u8>> {
+        let mut named = format!("{name} {}\0", data.len()).into_bytes();
+        named.extend(&data);
+        objects.push((kind, data));
+        sha1(&named)
+    };
+    let entry = |mode: &str, name: &str, id: &[u8]| [format!("{mode} {name}\0").as_bytes(), id].concat();
+    let blob = add(BLOB, "blob", vec![b'#'; bytes])?;
+    let mut tree = add(TREE, "tree", entry("100644", ".sourceignore", &blob))?;
+    for width in widths {
+        let entries = (0..width).map(|number| entry("40000", &format!("{number:04}"), &tree));
+        let entries = entries.collect::<Vec<_>>().concat();
+        tree = add(TREE, "tree", entries)?;
+    }
+    let author = "a <a@example.com> 0 +0000";
+    let commit = format!("tree {}\nauthor {author}\ncommitter {author}\n\na\n", hex(&tree));
+    let tip = hex(&add(COMMIT, "commit", commit.into_bytes())?);
+    let mut pack = pack_head(u32::try_from(objects.len()).unwrap_or_default());
+    for (kind, data) in objects {
+        pack.extend(object_head(kind, data.len() as u64));
+        pack.extend(zlib(&data)?);
+    }
+    let checksum = sha1(&pack)?;
+    pack.extend(checksum);
+    Ok(Bomb { tip, pack })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn zlib(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut zip = ZlibEncoder::new(Vec::new(), Compression::fast());
     zip.write_all(bytes)?;
@@ -236,11 +289,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_delta_bomb_is_a_pack_for_git() {
+    fn bombs_are_packs_for_git() {
+        // without the factors: git itself must read them
+        check_pack(&delta_bomb(2, 1).unwrap());
+        let shared = shared_ignore_file(1 << 20, [1_000, 150]).unwrap();
+        assert!(shared.pack.len() < 64 << 10, "{}", shared.pack.len());
+        check_pack(&shared.pack);
+    }
+
+    fn check_pack(pack: &[u8]) {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("bomb.pack");
-        // without the factor: git itself must read it
-        std::fs::write(&at, delta_bomb(2, 1).unwrap()).unwrap();
+        std::fs::write(&at, pack).unwrap();
         let output = Command::new("git")
             .args(["index-pack", "--strict"])
             .arg(&at)

@@ -23,6 +23,7 @@ use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
 use crate::sources::draft::{Draft, recovered};
 
+mod deletion;
 mod include;
 mod run;
 mod secrets;

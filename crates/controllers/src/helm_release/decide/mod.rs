@@ -241,11 +241,8 @@ fn about_inputs(declared: &Declared, seen: &Seen) -> Option<Plan> {
         Dependencies::NotReady(why) => {
             return wait(Obstacle::new(Reason::DependencyNotReady, why));
         }
-        Dependencies::Invalid(why) => {
-            return Some(plan(
-                Step::Stall(Reason::InvalidCelExpression, why.clone()),
-                why.clone(),
-            ));
+        Dependencies::Invalid(reason, why) => {
+            return Some(plan(Step::Stall(*reason, why.clone()), why.clone()));
         }
     }
     match &seen.source {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use equate_api::helm::HelmReleaseStatus;
+use equate_api::meta::Reason;
 use equate_helm::release::Status;
 
 use crate::helm_release::declared::{Action, Class};
@@ -63,8 +64,8 @@ pub(crate) enum UnnamedChart {
 pub(crate) enum Dependencies {
     Ready,
     NotReady(String),
-    /// A `readyExpr` is invalid.
-    Invalid(String),
+    /// A `readyExpr` is invalid, or there are too many.
+    Invalid(Reason, String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

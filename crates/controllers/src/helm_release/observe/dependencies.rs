@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use equate_api::helm::HelmRelease;
-use equate_api::meta::{ConditionType, is_true};
+use equate_api::meta::{ConditionType, Reason, is_true};
 
 use crate::Key;
-use crate::dependencies::DependencySeen;
 use crate::dependencies::ready::{self, Objects};
+use crate::dependencies::{DependencySeen, excess};
 use crate::helm_release::decide::seen::Dependencies;
 use crate::helm_release::declared::Declared;
 use crate::helm_release::{HelmReleases, Run};
 
 pub(super) async fn look(cx: &HelmReleases, run: &mut Run<'_>, declared: &Declared) -> Dependencies {
+    if let Some(why) = excess(declared.depends_on.len()) {
+        return Dependencies::Invalid(Reason::Unsupported, why);
+    }
     let mut answers = match declared.ready_exprs.iter().any(Option::is_some) {
         false => Vec::new(),
         true => match evaluated(cx, run, declared).await {
             Ok(answers) => answers,
-            Err(why) => return Dependencies::Invalid(why),
+            Err(why) => return Dependencies::Invalid(Reason::InvalidCelExpression, why),
         },
     };
     answers.resize(declared.depends_on.len(), None);

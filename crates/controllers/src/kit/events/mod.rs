@@ -3,10 +3,12 @@
 //! They are core v1 Events, because Flux's tools read those: the controller as source, metadata as
 //! annotations under the prefix of the object's API group. One task writes them.
 //!
-//! The queue, the remembered events and the new events per object and time are bounded ([`Limits`]). A
-//! repeated event raises a count. Events over a limit and failed writes are counted and logged, never
-//! written late.
+//! The queue, the remembered events and the new events per object and time are bounded ([`Limits`]), and tenants
+//! share the room: one with many events loses its own. A repeated event raises a count. Events over a limit and
+//! failed writes are counted and logged, never written late.
 
+mod buckets;
+pub(super) mod line;
 #[cfg(test)]
 mod tests;
 
@@ -24,12 +26,14 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::{Client, Resource};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use self::buckets::Buckets;
+use self::line::Line;
 use super::notify::Notifier;
 use super::read::chain;
+use super::tenants::{Tenant, Tenants};
 
 /// Whether an event is normal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,9 +66,11 @@ pub struct Event {
     pub reason: String,
     /// The message; cut off after [`MESSAGE_BYTES_MAX`].
     pub message: String,
-    /// Metadata by names like `revision`; written with the prefix of the object's API group.
+    /// Metadata by names like `revision`; written with the prefix of the object's API group. Values longer than
+    /// [`ANNOTATIONS_BYTES_MAX`] are left out.
     pub metadata: BTreeMap<String, String>,
-    /// Annotations of the object that are copied to its events, `event.toolkit.fluxcd.io/...`.
+    /// Annotations of the object that are copied to its events, `event.toolkit.fluxcd.io/...`; together at most
+    /// [`ANNOTATIONS_BYTES_MAX`], in the order of their names.
     pub carried: BTreeMap<String, String>,
 }
 
@@ -99,10 +105,20 @@ impl Event {
 fn carried(meta: &ObjectMeta) -> BTreeMap<String, String> {
     let all = meta.annotations.iter().flatten();
     let carried = all.filter(|(name, _)| name.starts_with(EVENT_PREFIX));
+    let mut left = ANNOTATIONS_BYTES_MAX;
+    let mut fits = |(name, value): &(&String, &String)| {
+        let rest = left.checked_sub(name.len() + value.len());
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
     carried
+        .filter(|each| fits(each))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
+
+/// Annotations that are copied to an event have at most so many bytes together, with their names.
+pub const ANNOTATIONS_BYTES_MAX: usize = 4096;
 
 /// A message is cut off after this many bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
@@ -110,9 +126,9 @@ pub const MESSAGE_BYTES_MAX: usize = 4096;
 /// The bounds of a recorder.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Events that wait to be written.
+    /// Events that wait to be written, of all tenants.
     pub line: usize,
-    /// Events that are remembered, to count repetitions.
+    /// Events that are remembered, to count repetitions, and objects with new events.
     pub remembered: usize,
     /// How long an event is remembered after its last repetition.
     pub window: Duration,
@@ -146,7 +162,7 @@ pub struct Counts {
     pub created: u64,
     /// Counted up.
     pub repeated: u64,
-    /// Dropped: the queue was full.
+    /// Dropped: the queue was full, and no tenant had more events in it.
     pub crowded: u64,
     /// Dropped: the object had too many.
     pub spared: u64,
@@ -166,8 +182,9 @@ struct Tally {
 /// Writes events; clones share one task, which ends with the last.
 #[derive(Clone)]
 pub struct Recorder {
-    line: mpsc::Sender<Event>,
+    line: Arc<Line<Event>>,
     tally: Arc<Tally>,
+    tenants: Tenants,
     notifier: Option<Notifier>,
     _task: Arc<AbortOnDropHandle<()>>,
 }
@@ -186,7 +203,7 @@ impl Recorder {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(client: Client, limits: Limits) -> Self {
-        let (line, events) = mpsc::channel(limits.line.max(1));
+        let line = Arc::new(Line::new(limits.line));
         let tally = Arc::new(Tally::default());
         let writer = Writer {
             client,
@@ -194,12 +211,21 @@ impl Recorder {
             memory: Memory::new(limits),
             tally: Arc::clone(&tally),
         };
+        let writing = tokio::spawn(writer.run(Arc::clone(&line)));
         Self {
             line,
             tally,
+            tenants: Tenants::default(),
             notifier: None,
-            _task: Arc::new(AbortOnDropHandle::new(tokio::spawn(writer.run(events)))),
+            _task: Arc::new(AbortOnDropHandle::new(writing)),
         }
+    }
+
+    /// Shares the room between these tenants, instead of namespaces.
+    #[must_use]
+    pub fn between(mut self, tenants: Tenants) -> Self {
+        self.tenants = tenants;
+        self
     }
 
     /// Also posts each event to a receiver.
@@ -210,14 +236,22 @@ impl Recorder {
     }
 
     /// Queues an event if there is room. Never waits, never fails.
-    pub fn publish(&self, event: Event) {
+    pub fn publish(&self, mut event: Event) {
         log(&event);
+        event
+            .metadata
+            .retain(|_, value| value.len() <= ANNOTATIONS_BYTES_MAX);
+        let tenant = self
+            .tenants
+            .of(event.about.namespace.as_deref().unwrap_or_default());
         if let Some(notifier) = &self.notifier {
-            notifier.publish(&event, annotations(&event));
+            notifier.publish(&tenant, &event, annotations(&event));
         }
-        if let Err(error) = self.line.try_send(event) {
+        let kept = cut(&event.message, MESSAGE_BYTES_MAX).len();
+        event.message.truncate(kept);
+        event.message.shrink_to_fit();
+        if let Some(event) = self.line.push(&tenant, event) {
             self.tally.crowded.fetch_add(1, Ordering::Relaxed);
-            let event = error.into_inner();
             tracing::warn!(
                 object = event.about.name,
                 reason = event.reason,
@@ -274,15 +308,16 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut events: mpsc::Receiver<Event>) {
-        while let Some(event) = events.recv().await {
-            self.write(&event).await;
+    async fn run(mut self, line: Arc<Line<Event>>) {
+        loop {
+            let (tenant, event) = line.next().await;
+            self.write(&tenant, &event).await;
         }
     }
 
-    async fn write(&mut self, event: &Event) {
+    async fn write(&mut self, tenant: &Tenant, event: &Event) {
         let identity = Identity::of(event);
-        let step = self.memory.step(&identity, Instant::now());
+        let step = self.memory.step(tenant, &identity, Instant::now());
         let now = Timestamp::now();
         let namespace = event.about.namespace.as_deref().unwrap_or("default");
         let api: Api<CoreEvent> = Api::namespaced(self.client.clone(), namespace);
@@ -373,7 +408,7 @@ fn core_event(event: &Event, now: Timestamp) -> CoreEvent {
         },
         involved_object: about.clone(),
         reason: Some(event.reason.clone()),
-        message: Some(cut(&event.message).to_owned()),
+        message: Some(cut(&event.message, MESSAGE_BYTES_MAX).to_owned()),
         type_: Some(event.severity.as_str().to_owned()),
         count: Some(1),
         first_timestamp: Some(Time(now)),
@@ -400,8 +435,8 @@ fn annotations(event: &Event) -> Option<BTreeMap<String, String>> {
     (!all.is_empty()).then_some(all)
 }
 
-fn cut(message: &str) -> &str {
-    let mut end = message.len().min(MESSAGE_BYTES_MAX);
+pub(super) fn cut(message: &str, bytes_max: usize) -> &str {
+    let mut end = message.len().min(bytes_max);
     while !message.is_char_boundary(end) {
         end -= 1;
     }
@@ -432,7 +467,7 @@ impl Identity {
             &*object,
             event.severity.as_str(),
             &*event.reason,
-            cut(&event.message),
+            cut(&event.message, MESSAGE_BYTES_MAX),
         ];
         let metadata = event
             .metadata
@@ -470,19 +505,12 @@ impl Written {
     }
 }
 
-/// Tokens for new events; one comes back per refill.
-#[derive(Debug)]
-struct Bucket {
-    tokens: u32,
-    filled: Instant,
-}
-
 #[derive(Debug)]
 struct Memory {
     written: HashMap<Digest, Written>,
     /// Oldest first, by the first write.
     order: VecDeque<Digest>,
-    buckets: HashMap<String, Bucket>,
+    buckets: Buckets,
     sweep_after: Option<Instant>,
     limits: Limits,
 }
@@ -492,13 +520,13 @@ impl Memory {
         Self {
             written: HashMap::new(),
             order: VecDeque::new(),
-            buckets: HashMap::new(),
+            buckets: Buckets::of(&limits),
             sweep_after: None,
             limits,
         }
     }
 
-    fn step(&mut self, identity: &Identity, now: Instant) -> Step {
+    fn step(&mut self, tenant: &Tenant, identity: &Identity, now: Instant) -> Step {
         if self.sweep_after.is_none_or(|after| after <= now) {
             self.sweep_after = Some(now + self.limits.window);
             self.sweep(now);
@@ -511,36 +539,11 @@ impl Memory {
                 count: written.count.saturating_add(1),
             };
         }
-        if self.spend(&identity.object, now) {
+        if self.buckets.spend(tenant, &identity.object, now) {
             Step::Create
         } else {
             Step::Spare
         }
-    }
-
-    fn spend(&mut self, object: &str, now: Instant) -> bool {
-        let (burst, refill) = self.rates();
-        let remembered = self.limits.remembered.max(1);
-        if self.buckets.len() >= remembered && !self.buckets.contains_key(object) {
-            self.drop_full_buckets(now);
-            if self.buckets.len() >= remembered {
-                return false;
-            }
-        }
-        let bucket = self.buckets.entry(object.to_owned()).or_insert(Bucket {
-            tokens: burst,
-            filled: now,
-        });
-        bucket.fill(burst, refill, now);
-        let Some(left) = bucket.tokens.checked_sub(1) else {
-            return false;
-        };
-        bucket.tokens = left;
-        true
-    }
-
-    fn rates(&self) -> (u32, Duration) {
-        (self.limits.burst.max(1), self.limits.refill)
     }
 
     fn sweep(&mut self, now: Instant) {
@@ -549,17 +552,7 @@ impl Memory {
         self.written.shrink_to(2 * self.written.len());
         self.order.retain(|identity| self.written.contains_key(identity));
         self.order.shrink_to(2 * self.order.len());
-        self.drop_full_buckets(now);
-        self.buckets.shrink_to(2 * self.buckets.len());
-    }
-
-    /// A full bucket equals no bucket.
-    fn drop_full_buckets(&mut self, now: Instant) {
-        let (burst, refill) = self.rates();
-        self.buckets.retain(|_, bucket| {
-            bucket.fill(burst, refill, now);
-            bucket.tokens < burst
-        });
+        self.buckets.sweep(now);
     }
 
     fn wrote(&mut self, identity: Digest, name: Option<String>, now: Instant) {
@@ -592,20 +585,6 @@ impl Memory {
                     },
                 );
             }
-        }
-    }
-}
-
-impl Bucket {
-    fn fill(&mut self, burst: u32, refill: Duration, now: Instant) {
-        let periods = now.duration_since(self.filled).as_nanos() / refill.as_nanos().max(1);
-        let periods = u32::try_from(periods).unwrap_or(u32::MAX);
-        if self.tokens.saturating_add(periods) >= burst {
-            self.tokens = burst;
-            self.filled = now;
-        } else {
-            self.tokens += periods;
-            self.filled += refill * periods;
         }
     }
 }

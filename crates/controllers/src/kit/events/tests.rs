@@ -24,7 +24,11 @@ fn event(name: &str, reason: &str, message: &str) -> Event {
     }
 }
 
-/// Plays events in time: `NAME REASON` publishes, a number waits seconds, `!` marks a failed write.
+fn tenant(namespace: &str) -> Tenant {
+    Tenant::Namespace(namespace.into())
+}
+
+/// Plays events in time; the first letter of a name is its tenant: `NAME REASON` publishes, a number waits seconds, `!` marks a failed write.
 /// Returns `+` for new, a count for a repetition, `-` for nothing.
 fn play(limits: &Limits, script: &str) -> String {
     let mut memory = Memory::new(limits.clone());
@@ -39,7 +43,7 @@ fn play(limits: &Limits, script: &str) -> String {
         let failed = word.starts_with('!');
         let (name, reason) = word.trim_start_matches('!').split_once('.').unwrap();
         let identity = Identity::of(&event(name, reason, ""));
-        let step = memory.step(&identity, now);
+        let step = memory.step(&tenant(&name[..1]), &identity, now);
         let written = match &step {
             Step::Create => {
                 names += 1;
@@ -84,6 +88,8 @@ fn repetitions_are_counted_and_new_events_are_limited() {
     check("a.1 b.1 c.1 d.1 1 a.1 20 e.1 a.1", "+ + + + 1x2 + +");
     // buckets run out: nothing is written rather than without bound
     check("a.1 b.1 c.1 d.1 e.1 10 e.1", "+ + + + - +");
+    // those of the tenant with the most objects go first
+    check("a1.1 a2.1 a3.1 a4.1 a5.1 b.1 c.1 a5.2", "+ + + + - + + -");
 }
 
 #[test]
@@ -92,7 +98,7 @@ fn what_counts_no_longer_is_forgotten() {
     let mut memory = Memory::new(limits.clone());
     let publish = |memory: &mut Memory, name: &str, now: Instant| {
         let identity = Identity::of(&event(name, "R", ""));
-        let new = memory.step(&identity, now) == Step::Create;
+        let new = memory.step(&tenant("default"), &identity, now) == Step::Create;
         memory.wrote(identity.digest, new.then(|| name.to_owned()), now);
     };
     let start = Instant::now();
@@ -111,11 +117,12 @@ fn what_counts_no_longer_is_forgotten() {
 
 #[test]
 fn a_message_is_cut_between_characters() {
-    assert_eq!(cut("short"), "short");
+    let cut = |message: &str| cut(message, MESSAGE_BYTES_MAX).len();
+    assert_eq!(cut("short"), 5);
     let long = "ä".repeat(MESSAGE_BYTES_MAX);
-    assert_eq!(cut(&long).len(), MESSAGE_BYTES_MAX);
+    assert_eq!(cut(&long), MESSAGE_BYTES_MAX);
     let odd = format!("a{long}");
-    assert_eq!(cut(&odd).len(), MESSAGE_BYTES_MAX - 1);
+    assert_eq!(cut(&odd), MESSAGE_BYTES_MAX - 1);
 }
 
 async fn written(cluster: &EmbeddedCluster, count: usize) -> Vec<CoreEvent> {
@@ -215,4 +222,55 @@ async fn publishing_never_waits_and_failures_are_counted() {
     // of five one is refused, one gets no answer in time
     written(&cluster, 3).await;
     assert_eq!(recorder.counts().refused, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn flood_of_one_tenant_loses_no_event_of_another() {
+    let cluster = EmbeddedCluster::builder().build().await.unwrap();
+    let limits = Limits {
+        line: 6,
+        ..Limits::default()
+    };
+    let recorder = Recorder::start(cluster.client(), limits);
+    for number in 0..100 {
+        let mut flood = event(&format!("o{number}"), "R", "m");
+        flood.about.namespace = Some("many".to_owned());
+        recorder.publish(flood);
+    }
+    for reason in ["First", "Second", "Third"] {
+        recorder.publish(event("other", reason, "m"));
+    }
+    assert_eq!(recorder.counts().crowded, 100 - 3);
+    let reasons: Vec<String> = written(&cluster, 3)
+        .await
+        .into_iter()
+        .filter_map(|event| event.reason)
+        .collect();
+    assert_eq!(reasons, ["First", "Second", "Third"]);
+}
+
+#[test]
+fn few_bytes_of_annotations_are_carried() {
+    let object = |sizes: &[usize]| {
+        let annotation = |(at, size): (usize, &usize)| (format!("{EVENT_PREFIX}{at}"), "x".repeat(*size));
+        ObjectMeta {
+            annotations: Some(sizes.iter().enumerate().map(annotation).collect()),
+            ..ObjectMeta::default()
+        }
+    };
+    let name = EVENT_PREFIX.len() + 1;
+    let sizes = |given: &[usize]| {
+        carried(&object(given))
+            .values()
+            .map(String::len)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(&[10, 20]), [10, 20]);
+    assert_eq!(
+        sizes(&[ANNOTATIONS_BYTES_MAX - name]),
+        [ANNOTATIONS_BYTES_MAX - name]
+    );
+    assert_eq!(sizes(&[ANNOTATIONS_BYTES_MAX - name + 1]), [0; 0]);
+    // a later one may still fit
+    assert_eq!(sizes(&[3_000, 2_000, 10]), [3_000, 10]);
 }

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
 use super::*;
 
@@ -38,6 +39,10 @@ async fn receiver(answers: &[u16]) -> (String, mpsc::UnboundedReceiver<Value>) {
     (address, received)
 }
 
+fn tenant() -> Tenant {
+    Tenant::Namespace("flux-system".into())
+}
+
 fn event(message: &str) -> Event {
     Event {
         about: ObjectReference {
@@ -68,7 +73,7 @@ async fn an_event_has_the_shape_of_flux() {
         "kustomize.toolkit.fluxcd.io/revision".to_owned(),
         "main@sha1:1".to_owned(),
     )]);
-    notifier.publish(&event("no"), Some(revision));
+    notifier.publish(&tenant(), &event("no"), Some(revision));
     let mut body = received.recv().await.unwrap();
     let timestamp: Timestamp = body["timestamp"].as_str().unwrap().parse().unwrap();
     assert!(timestamp <= Timestamp::now());
@@ -89,7 +94,7 @@ async fn an_event_has_the_shape_of_flux() {
             "reportingInstance": "pod-1",
         })
     );
-    notifier.publish(&event("again"), None);
+    notifier.publish(&tenant(), &event("again"), None);
     assert_eq!(received.recv().await.unwrap()["message"], "again");
     assert!(received.recv().await.is_none());
 }
@@ -100,7 +105,7 @@ async fn server_errors_are_retried_and_refusals_are_not() {
     let (address, mut received) = receiver(&[500, 202, 400, 202]).await;
     let notifier = Notifier::start(&address, "pod-1").unwrap();
     for message in ["one", "two", "three"] {
-        notifier.publish(&event(message), None);
+        notifier.publish(&tenant(), &event(message), None);
     }
     for expected in ["one", "one", "two", "three"] {
         assert_eq!(received.recv().await.unwrap()["message"], expected);

@@ -237,6 +237,12 @@ impl Turns {
         self.pause.holding(held) && !self.is_over.load(Ordering::Relaxed)
     }
 
+    /// The same for work that is never displaced.
+    fn go_on_undisplaced(&self) -> bool {
+        self.pause.here();
+        !self.is_over.load(Ordering::Relaxed)
+    }
+
     /// Is true once nobody waits for the work.
     pub(crate) fn over(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_over)
@@ -441,6 +447,24 @@ impl Processors {
                 done => return done,
             }
         }
+    }
+
+    /// Like [`by_turns`](Self::by_turns), for work that holds little memory: it is not displaced, and begins once.
+    pub(crate) async fn paced<T: Send + 'static>(
+        &self,
+        namespace: &str,
+        limit: Duration,
+        work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
+    ) -> Result<T, JobError> {
+        let turns = Turns {
+            pause: self.pause(),
+            is_over: Arc::default(),
+        };
+        let _over = Over(Arc::clone(&turns.is_over));
+        let job = self.run_pausing(namespace, turns.pause.clone(), move || {
+            work(&|| turns.go_on_undisplaced())
+        });
+        job.within(limit, || ()).await
     }
 
     pub(crate) fn run_pausing<T: Send + 'static>(

@@ -861,3 +861,21 @@ async fn only_the_time_on_a_processor_is_limited() {
     end.send(()).unwrap();
     assert_eq!(waiting.await, Ok(2));
 }
+
+#[tokio::test]
+async fn paced_work_ends_at_its_limit_and_without_readers() {
+    let processors = Processors::new(1, Tenants::default(), Threads::Own);
+    let endless = |go_on: &dyn Fn() -> bool| while go_on() {};
+    let limit = Duration::from_millis(20);
+    assert_eq!(
+        processors.paced("a", limit, endless).await,
+        Err(JobError::Late(limit))
+    );
+    let hour = Duration::from_secs(3600);
+    let unread = tokio::time::timeout(limit, processors.paced("a", hour, endless));
+    assert!(unread.await.is_err());
+    while !processors.are_idle() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(processors.paced("a", hour, |go_on| go_on()).await, Ok(true));
+}

@@ -39,7 +39,7 @@ use crate::kustomization::observe::{reinspect, state};
 use crate::kustomization::reasons::{Failure, refusal};
 use crate::kustomization::report::Done;
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, applies, count, object_ref};
-use crate::ownership::contest::Contest;
+use crate::ownership::contest::{Contest, as_others_see};
 
 /// Corrections of one stage that events describe, and the time limit to read each object.
 const CORRECTIONS_NAMED: usize = 16;
@@ -126,7 +126,9 @@ fn contest(cx: &Kustomizations, run: &mut Run<'_>, ks: &Declared, plan: &Plan) {
             other: owner.into(),
         })
         .collect();
-    let wakes = cx.kit.ownership().contest(&object_ref(&ks.key), &contests);
+    let me = object_ref(&ks.key);
+    let by_owner = as_others_see(&me, &contests);
+    let wakes = cx.kit.ownership().contest(&me, by_owner);
     cx.kit.waker.wake_all(wakes);
     if let Some(record) = &mut run.memory.record {
         record.contests = contests;

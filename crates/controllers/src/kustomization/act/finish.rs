@@ -23,6 +23,7 @@ use crate::kustomization::reasons::{Failure, Retry, Stall};
 use crate::kustomization::report::{Done, Outcome, Ready};
 use crate::kustomization::status::{Attempt, Healthy};
 use crate::kustomization::{Kustomizations, Run, count, object_ref};
+use crate::ownership::contest::Contests;
 
 use super::unplanned;
 
@@ -252,9 +253,9 @@ pub(super) fn contested(
     let contests = match &mut run.memory.record {
         Some(record) => {
             record.objects = passed.map(|(_, held)| held).unwrap_or_default();
-            record.contests.clone()
+            record.contests.iter().collect()
         }
-        None => Vec::new(),
+        None => Contests::default(),
     };
     fail(cx, run, ks, Failure::OwnershipConflict(contests), Some(inventory))
 }

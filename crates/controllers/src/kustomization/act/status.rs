@@ -26,7 +26,6 @@ use crate::kustomization::reasons::{Retry, over_budget};
 use crate::kustomization::report::{Done, EventContext, Outcome};
 use crate::kustomization::status::{Aspects, StatusDraft};
 use crate::kustomization::{Kustomizations, Run, object_ref};
-use crate::ownership::contest::Contest;
 use crate::ownership::retained;
 
 /// Poll interval for awaited objects that no watch covers.
@@ -88,14 +87,11 @@ fn aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
 
 fn unmasked_aspects(cx: &Kustomizations, run: &Run<'_>, ks: &Declared) -> Aspects {
     let memory = &run.memory;
-    let mut contests: Vec<Contest> = cx.kit.ownership().contested(&object_ref(&ks.key));
+    let mut contests = cx.kit.ownership().contested(&object_ref(&ks.key));
     let record = memory.record.as_ref();
-    contests.extend(record.iter().flat_map(|record| record.contests.iter().cloned()));
-    contests.sort();
-    contests.dedup();
-    let lines: Vec<String> = contests.iter().map(ToString::to_string).collect();
+    contests.merge(&record.iter().flat_map(|record| &record.contests).collect());
     let aspects = Aspects {
-        contested: (!lines.is_empty()).then(|| lines.join(", ")),
+        contested: (!contests.is_empty()).then(|| contests.to_string()),
         drifting: memory.corrections.message(Instant::now()),
         ..Aspects::default()
     };

@@ -26,6 +26,7 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::Key;
+use crate::kit::processors::Processors;
 use crate::kit::read::{self, chain};
 use crate::masks::Masks;
 
@@ -35,6 +36,8 @@ const ADDRESSES: &str = "sops.vault-address";
 const TOKEN: &str = "sops.vault-token";
 /// A shorter value is no secret, and masking it would garble messages.
 const MASKED_BYTES_MIN: usize = 4;
+/// More keys may take longer than some milliseconds.
+const PARSED_HERE_BYTES_MAX: usize = 4 << 10;
 
 /// An error while keys are read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -150,43 +153,67 @@ pub(in crate::kustomization) fn holder(decryption: &Decryption) -> Option<&str> 
     name.filter(|name| !name.is_empty())
 }
 
-pub(in crate::kustomization) async fn read(client: &Client, keys: KeySecret<'_>) -> Result<Found, KeysError> {
+type Entry = (String, Zeroizing<Vec<u8>>);
+
+/// Reads the keys. Without processors, for a program of one user, they are read at once.
+pub(in crate::kustomization) async fn read(
+    client: &Client,
+    processors: Option<&Processors>,
+    keys: KeySecret<'_>,
+) -> Result<Found, KeysError> {
     let secret = get(client, keys).await?;
     let version = secret.metadata.resource_version.as_ref();
     let version = version.and_then(|version| version.parse().ok());
+    let entries = secret.data.into_iter().flatten();
+    let entries = entries.filter(|(entry, _)| keys.counts(entry));
+    let entries: Vec<Entry> = entries
+        .map(|(entry, value)| (entry, Zeroizing::new(value.0)))
+        .collect();
+    let bytes: usize = entries.iter().map(|(_, value)| value.len()).sum();
+    let parse = move || (parsed(&entries), entries);
+    let (name, namespace) = (keys.name.to_owned(), keys.namespace.to_owned());
+    let (ring, entries) = match processors.filter(|_| bytes > PARSED_HERE_BYTES_MAX) {
+        None => parse(),
+        Some(processors) => match processors.run(keys.namespace, parse).done().await {
+            Ok(parsed) => parsed,
+            Err(_) => {
+                let why = "internal error; see the controller's log".to_owned();
+                return Err(KeysError::Unreachable { name, namespace, why });
+            }
+        },
+    };
+    let ring = ring.map_err(|(entry, why)| KeysError::Import {
+        name,
+        namespace,
+        entry,
+        why,
+    })?;
+    let entries = entries.into_iter().map(|(entry, value)| (entry, value.to_vec()));
+    Ok(Found {
+        ring,
+        version,
+        entries: entries.collect(),
+    })
+}
+
+/// The keys of these entries, or the name of the one that is none, and why.
+fn parsed(entries: &[Entry]) -> Result<KeyRing, (String, String)> {
     let mut ring = KeyRing::default();
-    let mut entries = BTreeMap::new();
-    for (entry, value) in secret.data.into_iter().flatten() {
-        let value = Zeroizing::new(value.0);
-        let failed = |why: String| KeysError::Import {
-            name: keys.name.to_owned(),
-            namespace: keys.namespace.to_owned(),
-            entry: entry.clone(),
-            why,
-        };
-        if keys.shared && !keys.counts(&entry) {
-            continue;
-        }
+    for (entry, value) in entries {
+        let failed = |why: String| (entry.clone(), why);
         if entry == ADDRESSES {
-            let text = std::str::from_utf8(&value).map_err(|_| failed("it is not text".to_owned()))?;
+            let text = std::str::from_utf8(value).map_err(|_| failed("it is not text".to_owned()))?;
             let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
             ring.addresses = lines.map(str::to_owned).collect();
         } else {
-            let added = ring.keys.add(&entry, &value);
+            let added = ring.keys.add(entry, value);
             added.map_err(|error| {
                 let cause = std::error::Error::source(&error);
                 failed(cause.map_or_else(|| error.to_string(), chain))
             })?;
         }
-        if keys.counts(&entry) {
-            entries.insert(entry, value.to_vec());
-        }
     }
-    Ok(Found {
-        ring,
-        version,
-        entries,
-    })
+    Ok(ring)
 }
 
 async fn get(client: &Client, keys: KeySecret<'_>) -> Result<Secret, KeysError> {
@@ -336,4 +363,66 @@ pub(in crate::kustomization) fn is_sealed(object: &Object) -> bool {
         .and_then(Value::as_str)
         .is_some_and(|value| value.eq_ignore_ascii_case("disabled"));
     object.kind() == "Secret" && object.api_version() == "v1" && object.0.contains_key("sops") && !excepted
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::pin;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+
+    use super::*;
+
+    const KEY: &str = include_str!("../../../../sops/testdata/keys/one.agekey");
+
+    /// Reads a Secret with this key so many times while the only processor is busy. Tells whether it has to wait.
+    async fn waits(times: usize) -> bool {
+        let secret = json!({
+            "metadata": { "name": "keys", "namespace": "apps", "resourceVersion": "7" },
+            "data": { "one.agekey": STANDARD.encode(KEY.repeat(times)) },
+        });
+        let send = move |_: Request<Body>| {
+            let answer = Response::new(Body::from(secret.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(answer) }
+        };
+        let client = Client::new(tower::service_fn(send), "default");
+        let processors = Processors::holding(1, usize::MAX);
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let busy = processors.run("apps", move || released.recv().is_ok());
+        let decryption =
+            serde_json::from_value(json!({ "provider": "sops", "secretRef": { "name": "keys" } }));
+        let decryption: Decryption = decryption.unwrap();
+        let keys = KeySecret::of(&decryption, "apps", None).unwrap();
+        let mut reading = pin!(read(&client, Some(&processors), keys));
+        let mut found = None;
+        for _ in 0..1000 {
+            match futures::poll!(&mut reading) {
+                std::task::Poll::Ready(done) => {
+                    found = Some(done);
+                    break;
+                }
+                std::task::Poll::Pending => tokio::task::yield_now().await,
+            }
+        }
+        drop(release);
+        let has_waited = found.is_none();
+        let found = match found {
+            Some(found) => found,
+            None => reading.await,
+        };
+        assert_eq!(found.unwrap().entries["one.agekey"].len(), times * KEY.len());
+        assert_eq!(busy.done().await, Ok(false));
+        has_waited
+    }
+
+    #[tokio::test]
+    async fn many_keys_are_read_on_a_processor() {
+        assert!(!waits(1).await);
+        assert!(waits(100).await);
+    }
 }

@@ -18,6 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::decryption::{self, KeyRing, KeySecret, KeysError};
 use crate::kit::inputs::{InputRef, Versions, version_of};
+use crate::kit::processors::Processors;
 use crate::kustomization::declared;
 use crate::kustomization::reasons::Failure;
 use crate::masks::Masks;
@@ -205,7 +206,7 @@ pub async fn read(
 ) -> Result<Values, ValuesError> {
     let mut versions = Versions::default();
     read_with_versions(
-        client,
+        (client, None),
         namespace,
         (references, decryption, shared_keys),
         &mut versions,
@@ -213,9 +214,9 @@ pub async fn read(
     .await
 }
 
-/// Like [`read`], with the versions of what was read, also before an error.
+/// Like [`read`], with the versions of what was read, also before an error. Many keys are read on the processors.
 pub(in crate::kustomization) async fn read_with_versions(
-    client: &Client,
+    (client, processors): (&Client, Option<&Processors>),
     namespace: &str,
     (references, decryption, shared_keys): (&[SubstituteReference], Option<&Decryption>, Option<&Key>),
     versions: &mut Versions,
@@ -229,7 +230,7 @@ pub(in crate::kustomization) async fn read_with_versions(
     let keys = match secret {
         None => None,
         Some(secret) => {
-            let found = decryption::read(client, secret).await?;
+            let found = decryption::read(client, processors, secret).await?;
             let holder = Key::new(secret.namespace, secret.name);
             versions.push((ValuesKind::Secret, holder), found.version);
             if let Some((token, _)) = found.ring.token() {

@@ -28,6 +28,9 @@ use crate::targets::target::Access;
 /// A build that takes longer waits for a host, and nobody waits with it.
 const BUILDING: Duration = Duration::from_secs(60);
 
+/// The objects whose owners are compared while the graph is locked.
+const CONTESTS_AT_ONCE: usize = 128;
+
 #[derive(Debug, Default)]
 pub(super) struct Assignment {
     /// Objects that another owner has or gets.
@@ -112,19 +115,24 @@ fn waited_for(Pending { owner, parent }: Pending, until: Instant) -> (Earlier, W
 /// Whether an object that another owner had may be applied by now.
 pub(super) fn is_freed(cx: &Kustomizations, access: &Access, ks: &Declared, record: &Record) -> bool {
     let artifact = cx.artifact_digest(&ks.source_ref());
-    let (graph, me) = (cx.kit.ownership(), object_ref(&ks.key));
-    let mut waiting = Waiting::default();
-    record.contests.iter().any(|contest| {
-        if graph.is_in_other_shard(&contest.other) {
-            return !graph.claims(&contest.other, &contest.id);
-        }
-        let named = named(access, &contest.id);
-        let own = Own {
-            holds: ks.inventory.contains(&contest.id),
-            named: named.as_ref(),
-            artifact: artifact.as_deref(),
-        };
-        graph.owned_by_other(&contest.id, &me, own, &mut waiting) != Some(&contest.other)
+    let me = object_ref(&ks.key);
+    record.contests.chunks(CONTESTS_AT_ONCE).any(|contests| {
+        let names: Vec<Option<ObjectRef>> = contests
+            .iter()
+            .map(|contest| named(access, &contest.id))
+            .collect();
+        let (graph, mut waiting) = (cx.kit.ownership(), Waiting::default());
+        contests.iter().zip(&names).any(|(contest, named)| {
+            if graph.is_in_other_shard(&contest.other) {
+                return !graph.claims(&contest.other, &contest.id);
+            }
+            let own = Own {
+                holds: ks.inventory.contains(&contest.id),
+                named: named.as_ref(),
+                artifact: artifact.as_deref(),
+            };
+            graph.owned_by_other(&contest.id, &me, own, &mut waiting) != Some(&contest.other)
+        })
     })
 }
 

@@ -6,14 +6,14 @@ use equate_api::meta::{ConditionType, condition, is_true};
 
 use crate::Key;
 use crate::dependencies::ready::{self, Objects};
-use crate::dependencies::{Dependency, DependencySeen, DependencyState};
+use crate::dependencies::{Dependency, DependencySeen, DependencyState, excess};
 use crate::kustomization::declaration::source_of;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::Artifact;
 use crate::kustomization::reasons::Stall;
 use crate::kustomization::{Kustomizations, Run};
 
-/// The dependencies; or the first expression that cannot be read.
+/// The dependencies; or the first expression that cannot be read, or that there are too many.
 ///
 /// Expressions are compiled once for each form of the spec. That and their evaluation are work for a processor.
 pub(super) async fn look(
@@ -22,6 +22,9 @@ pub(super) async fn look(
     ks: &Declared,
     artifact: Option<&Artifact>,
 ) -> (Vec<(Key, DependencySeen)>, Option<Stall>) {
+    if let Some(why) = excess(ks.depends_on.len()) {
+        return (Vec::new(), Some(Stall::Setting(why)));
+    }
     let plain = |key: &Key| {
         let Some(dependency) = cx.mirror.get(key) else {
             return DependencySeen::Absent;

@@ -189,8 +189,9 @@ async fn cycle(cx: &Kustomizations, ks: &Declared) -> Option<Vec<Key>> {
     if ks.depends_on.is_empty() {
         return None;
     }
-    let mut search = CycleSearch::new(object_ref(&ks.key));
-    let kit = Arc::clone(&cx.kit);
+    let (kit, me) = (Arc::clone(&cx.kit), object_ref(&ks.key));
+    let mut own = kit.ownership().dependencies_of(&[&me]);
+    let mut search = CycleSearch::new(me, own.pop().unwrap_or_default());
     let step = move |search: &mut CycleSearch| search.step(|owners| kit.ownership().dependencies_of(owners));
     let mut end = ControlFlow::Continue(());
     while end.is_continue() && search.is_short() {

@@ -1,5 +1,6 @@
 //! The state of applied objects: drift, health, and deleted objects that still exist.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 
 use super::contests;
 use super::dependency_states;
-use crate::Key;
 use crate::kit::watcher::view::ScopedView;
 use crate::kustomization::decide::health::{HealthSummary, verdict};
 use crate::kustomization::decide::seen::{Deleted, Last};
@@ -23,6 +23,7 @@ use crate::kustomization::memory::{Expects, Held, Memory, Record};
 use crate::kustomization::{KUSTOMIZATION, Kustomizations, Run, object_ref, owner_of};
 use crate::object_rules::ObjectRules;
 use crate::targets::target::Access;
+use crate::{Key, ObjectRef};
 
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -49,10 +50,17 @@ pub(super) fn last(cx: &Kustomizations, run: &Run<'_>, ks: &Declared, now: Insta
         checking_since: record.checking,
         confirmed: record.is_confirmed(ks),
         contests: {
-            let graph = cx.kit.ownership();
+            let others: BTreeSet<&ObjectRef> = record.contests.iter().map(|contest| &contest.other).collect();
+            let near: BTreeSet<&ObjectRef> = {
+                let graph = cx.kit.ownership();
+                others
+                    .into_iter()
+                    .filter(|other| !graph.is_in_other_shard(other))
+                    .collect()
+            };
             let contests = record.contests.iter();
             contests
-                .map(|contest| (contest.clone(), !graph.is_in_other_shard(&contest.other)))
+                .map(|contest| (contest.clone(), near.contains(&contest.other)))
                 .collect()
         },
         drifted: drifted(&access.view, record)

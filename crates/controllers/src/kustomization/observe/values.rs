@@ -60,7 +60,8 @@ pub(in crate::kustomization) async fn read(
     }
     let mut versions = Versions::default();
     let from = (references, decryption, shared_keys);
-    let read = substitute_from::read_with_versions(client, namespace, from, &mut versions).await;
+    let by = (client, Some(&cx.kit.processors));
+    let read = substitute_from::read_with_versions(by, namespace, from, &mut versions).await;
     let error = read.as_ref().err().filter(|error| error.is_repeatable());
     run.memory.rejected_values = error.map(|error| RejectedValues {
         generation: ks.generation,

@@ -117,6 +117,46 @@ fn registries() -> Vec<Attack> {
                 .await
             })
         }),
+        attack("registry: tags of megabytes with a pattern", |ground| {
+            Box::pin(async move {
+                registry(
+                    ground,
+                    |path, _| match path.contains("/tags/list") {
+                        true => {
+                            let tag = "ab".repeat(2 * MIB - 100);
+                            Answer::Page(json!({ "name": "a", "tags": [tag] }).to_string().into_bytes())
+                        }
+                        false => Answer::Empty,
+                    },
+                    json!({ "semver": ">=1.0.0", "semverFilter": "(a|b)*a(a|b){900}z" }),
+                )
+                .await
+            })
+        }),
+        attack(
+            "registry: a pattern that is slow for each of 30,000 tags",
+            |ground| {
+                Box::pin(async move {
+                    registry(
+                        ground,
+                        |path, _| match path.contains("/tags/list") {
+                            true => {
+                                let tags: Vec<String> = (0..30_000)
+                                    .map(|number| {
+                                        format!("{number:0128b}").replace('0', "a").replace('1', "b")
+                                    })
+                                    .collect();
+                                let body = json!({ "name": "a", "tags": tags }).to_string();
+                                Answer::Body("application/json", body.into_bytes())
+                            }
+                            false => Answer::Empty,
+                        },
+                        json!({ "semver": ">=1.0.0", "semverFilter": "((a|b)*a(a|b){20}(a?b?){1000})+z" }),
+                    )
+                    .await
+                })
+            },
+        ),
         attack("registry: a manifest without end", |ground| {
             Box::pin(async move {
                 registry(
@@ -292,6 +332,40 @@ fn releases() -> Vec<Attack> {
                         .await?;
                 }
                 Ok(Threat::new(Sign::Worked("none")).holding(server))
+            })
+        }),
+        attack("generators: exclusions that expand", |ground| {
+            Box::pin(async move {
+                let server = packages(archive::of(&[("demo/Chart.yaml", CHART), ("demo/a", "")])?).await?;
+                repository(ground, &server).await?;
+                ground
+                    .create(json!({
+                        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+                        "metadata": { "name": "demo" },
+                        "spec": {
+                            "chart": "demo", "interval": "1m",
+                            "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+                        },
+                    }))
+                    .await?;
+                // 63 times 4,000 bytes, in each of 100 patterns
+                let exclude = format!("{}{{{}}}", "a".repeat(4000), ",".repeat(62));
+                let copy =
+                    json!({ "from": "@charts/demo", "to": "@artifact/", "exclude": vec![exclude; 100] });
+                for number in 0..ground.pick(2, 4) {
+                    ground
+                        .create(json!({
+                            "apiVersion": "source.extensions.fluxcd.io/v1beta1", "kind": "ArtifactGenerator",
+                            "metadata": { "name": format!("g{number}") },
+                            "spec": {
+                                "sources": [{ "alias": "charts", "kind": "HelmChart", "name": "demo" }],
+                                "artifacts": [{ "name": format!("a{number}"), "copy": [copy] }],
+                            },
+                        }))
+                        .await?;
+                }
+                let sign = Sign::Said("ArtifactGenerator", "g0", "have more than 65536 bytes");
+                Ok(Threat::new(sign).holding(server))
             })
         }),
         attack("releases: 60 dependencies of each object", |ground| {

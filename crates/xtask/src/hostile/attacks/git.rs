@@ -57,6 +57,13 @@ pub(super) fn all() -> Vec<Attack> {
         attack("git: deltas that make 16 GiB each", |ground| {
             Box::pin(tricked(ground, Trick::DeltaBomb, 8))
         }),
+        attack("git: ignore files without end", |ground| {
+            Box::pin(async move {
+                let mut threat = tricked(ground, Trick::SharedIgnoreFile, 4).await?;
+                threat.sign = Sign::Said("GitRepository", "r0", "files of ignore patterns");
+                Ok(threat)
+            })
+        }),
     ]
 }
 

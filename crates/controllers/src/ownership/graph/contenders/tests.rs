@@ -126,7 +126,7 @@ fn child_of(parent: &str) -> impl FnOnce(&mut Declaration) {
 
 fn on(dependency: &str) -> impl FnOnce(&mut Declaration) {
     let dependency = apps(dependency);
-    move |it| it.depends_on = BTreeSet::from([dependency])
+    move |it| it.depends_on = Arc::from([dependency])
 }
 
 fn holding(ids: &[&str]) -> impl FnOnce(&mut Declaration) {
@@ -301,14 +301,14 @@ fn those_that_wait_for_another_are_found_together() {
         let mut fleet = Fleet::of(&names);
         let mut at = 0;
         for (from, name) in names.iter().enumerate() {
-            let mut depends_on = BTreeSet::new();
+            let mut depends_on = Vec::new();
             for to in &names[from + 1..] {
                 if bit(edges, at) {
-                    depends_on.insert(apps(to));
+                    depends_on.push(apps(to));
                 }
                 at += 1;
             }
-            fleet.declare(name, |it| it.depends_on = depends_on);
+            fleet.declare(name, |it| it.depends_on = depends_on.into());
         }
         for group in 0..1 << 4 {
             let members = names.iter().enumerate().filter(|(at, _)| bit(group, *at));

@@ -1,0 +1,68 @@
+//! Pauses of long work on a processor: others go first meanwhile, and it can be ended.
+
+use std::cell::Cell;
+use std::fmt;
+
+use thiserror::Error;
+
+/// Steps between two pauses. A step is a byte of a path that is compared with a pattern, or a byte of content.
+const STEPS: usize = 16 << 10;
+/// The steps of a file or directory.
+pub(crate) const ENTRY: usize = 64;
+
+/// Asks again and again during work whether it goes on.
+pub struct Pauses<'a> {
+    go_on: &'a dyn Fn() -> bool,
+    /// Since the last pause.
+    steps: Cell<usize>,
+}
+
+/// The work was ended at a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("it was stopped")]
+pub struct Stopped;
+
+impl<'a> Pauses<'a> {
+    /// `go_on` lets others go first, then tells whether the work goes on.
+    pub fn new(go_on: &'a dyn Fn() -> bool) -> Pauses<'a> {
+        Pauses {
+            go_on,
+            steps: Cell::new(0),
+        }
+    }
+
+    /// Work without pauses.
+    pub fn none() -> Pauses<'static> {
+        Pauses::new(&|| true)
+    }
+
+    /// Pauses now.
+    ///
+    /// # Errors
+    /// The work is to end.
+    pub fn here(&self) -> Result<(), Stopped> {
+        self.steps.set(0);
+        match (self.go_on)() {
+            true => Ok(()),
+            false => Err(Stopped),
+        }
+    }
+
+    /// Counts steps; pauses if there were enough.
+    pub(crate) fn count(&self, steps: usize) -> Result<(), Stopped> {
+        let steps = self.steps.get().saturating_add(steps);
+        self.steps.set(steps);
+        match steps >= STEPS {
+            true => self.here(),
+            false => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Pauses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pauses")
+            .field("steps", &self.steps)
+            .finish_non_exhaustive()
+    }
+}
