@@ -22,6 +22,9 @@ pub(crate) fn only(subresource: &str, new: &Value, stored: &Value) -> Value {
         }
         "approval" => {
             restore(&mut out, new, "status.conditions");
+            for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+                restore(&mut out, new, &format!("metadata.{field}"));
+            }
         }
         "resize" => {
             for list in ["spec.containers", "spec.initContainers"] {
@@ -233,6 +236,20 @@ mod tests {
         assert_eq!(only("ephemeralcontainers", &new, &stored), expected);
         assert_eq!(validate("ephemeralcontainers", &expected, &stored), Vec::new());
         assert_eq!(validate("ephemeralcontainers", &stored, &expected).len(), 1);
+    }
+
+    #[test]
+    fn approval_changes_annotations_and_conditions() {
+        let stored = json!({ "metadata": { "uid": "u" }, "spec": { "username": "a" } });
+        let new = json!({
+            "metadata": { "uid": "v", "annotations": { "a": "b" } }, "spec": { "username": "b" },
+            "status": { "conditions": [{ "type": "Approved" }], "certificate": "x" },
+        });
+        let expected = json!({
+            "metadata": { "uid": "u", "annotations": { "a": "b" } }, "spec": { "username": "a" },
+            "status": { "conditions": [{ "type": "Approved" }] },
+        });
+        assert_eq!(only("approval", &new, &stored), expected);
     }
 
     #[test]
