@@ -4,7 +4,7 @@ use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 
 use crate::error::{Problem, Reason};
-use crate::place::KEY_BYTES_MAX;
+use crate::place::{KEY_LENGTH_MAX, Kind};
 use crate::tokens::joined;
 
 /// Characters of a store's own text that are shown.
@@ -34,14 +34,18 @@ impl Object {
     }
 
     /// A store that sends longer texts is none.
-    fn check(&self) -> Result<(), Problem> {
-        let (text, max) = match () {
-            () if self.key.len() > KEY_BYTES_MAX => ("the key", KEY_BYTES_MAX),
-            () if self.etag.len() > ETAG_BYTES_MAX => ("the etag of the key", ETAG_BYTES_MAX),
+    fn check(&self, kind: Kind) -> Result<(), Problem> {
+        let unit = match kind {
+            Kind::S3 | Kind::Google => "bytes",
+            Kind::Azure => "characters",
+        };
+        let (text, max, unit) = match () {
+            () if kind.key_length(&self.key) > KEY_LENGTH_MAX => ("the key", KEY_LENGTH_MAX, unit),
+            () if self.etag.len() > ETAG_BYTES_MAX => ("the etag of the key", ETAG_BYTES_MAX, "bytes"),
             () => return Ok(()),
         };
         let key: String = self.key.chars().take(KEY_CHARS_SHOWN).collect();
-        let text = format!("{text} that begins with {key:?} has more than {max} bytes");
+        let text = format!("{text} that begins with {key:?} has more than {max} {unit}");
         Err(Problem::new(Reason::Malformed, text))
     }
 }
@@ -56,8 +60,8 @@ pub(crate) struct Page {
 
 impl Page {
     /// Checks the texts of a page.
-    pub(crate) fn checked(self) -> Result<Self, Problem> {
-        self.objects.iter().try_for_each(Object::check)?;
+    pub(crate) fn checked(self, kind: Kind) -> Result<Self, Problem> {
+        self.objects.iter().try_for_each(|object| object.check(kind))?;
         match self.next.as_ref().is_some_and(|next| next.len() > NEXT_BYTES_MAX) {
             true => Err(Problem::new(
                 Reason::Malformed,

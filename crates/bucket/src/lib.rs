@@ -45,6 +45,7 @@ pub use environment::AwsEnvironment;
 pub use error::{Error, Reason};
 pub use google::{ServiceAccount, ServiceAccountError};
 pub use identity::{Aws, Identity, Ldap, TokenServiceError};
+pub use list::Listing;
 pub use place::{Kind, PlaceError};
 pub use secrecy::SecretString;
 pub use store::{Bucket, Limits, Stores};

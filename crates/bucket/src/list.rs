@@ -1,7 +1,11 @@
 //! The list of the objects of a bucket, page by page. A store may send much: pages, texts and memory are limited.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
 use equate_egress::HeldAnswer;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use crate::answer::{self, Object, Page};
 use crate::azure;
@@ -10,6 +14,8 @@ use crate::google;
 use crate::place::{Kind, Target};
 use crate::store::Bucket;
 
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(8);
 /// Objects of a page that is asked for.
 const PAGE: &str = "1000";
 /// A larger page would keep a thread of the runtime busy for milliseconds.
@@ -17,24 +23,65 @@ const PARSED_HERE_BYTES_MAX: usize = 64 << 10;
 /// Memory of an object beside its texts.
 const OBJECT_BYTES: usize = size_of::<Object>() + 32;
 
+/// The objects of a list.
+#[derive(Debug)]
+pub struct Listing {
+    /// The objects.
+    pub objects: Vec<Object>,
+    /// Their memory, until it is dropped. When it is over, the objects must be dropped.
+    pub held: HeldAnswer,
+}
+
 impl Bucket {
     /// The objects whose keys begin with a prefix, page by page.
     ///
     /// # Errors
-    /// The list is too long, or the store fails.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<Object>, Error> {
-        let listed = match self.local.clone() {
-            Some(local) => {
-                let (prefix, limits) = (prefix.to_owned(), self.inner().limits.clone());
-                let listing = spawn_blocking(move || local.list(&prefix, &limits)).await;
-                listing.unwrap_or_else(|error| Err(broken_off(error)))
+    /// The list is too long or displaced, or the store fails.
+    pub async fn list(&self, prefix: &str) -> Result<Listing, Error> {
+        let mut times = 0;
+        loop {
+            let held = self.hold();
+            let listed = match self.local.clone() {
+                Some(local) => {
+                    let (prefix, limits) = (prefix.to_owned(), self.inner().limits.clone());
+                    let listing = spawn_blocking(move || local.list(&prefix, &limits)).await;
+                    listing.unwrap_or_else(|error| Err(broken_off(error)))
+                }
+                None => unless_displaced(&held, Box::pin(self.pages(prefix, &held))).await,
+            };
+            match listed {
+                Ok(objects) => return Ok(Listing { objects, held }),
+                Err(problem) => {
+                    drop(held);
+                    self.pause(problem, &mut times).await?;
+                }
             }
-            None => unless_displaced(&self.held, Box::pin(self.pages(prefix))).await,
-        };
-        listed.map_err(|problem| problem.of(self.kind(), "list", self.name()))
+        }
     }
 
-    async fn pages(&self, prefix: &str) -> Result<Vec<Object>, Problem> {
+    /// Waits before a list is asked for again whose memory was over, longer each time.
+    ///
+    /// # Errors
+    /// The time limit ends before.
+    pub async fn pause_displaced(&self, times: &mut u32) -> Result<(), Error> {
+        self.pause(displaced(), times).await
+    }
+
+    async fn pause(&self, problem: Problem, times: &mut u32) -> Result<(), Error> {
+        let pause = pause(self.inner().limits.displaced_pause, *times);
+        if problem.reason != Reason::Displaced || Instant::now() + pause > self.deadline() {
+            return Err(problem.of(self.kind(), "list", self.name()));
+        }
+        *times += 1;
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
+
+    fn hold(&self) -> HeldAnswer {
+        self.inner().egress().memory().hold(&self.access.namespace)
+    }
+
+    async fn pages(&self, prefix: &str, held: &HeldAnswer) -> Result<Vec<Object>, Problem> {
         let limits = &self.inner().limits;
         let too_large = |of: String| Problem::new(Reason::TooLarge, format!("it has more than {of}"));
         let (mut objects, mut next) = (Vec::new(), None::<String>);
@@ -59,7 +106,7 @@ impl Bucket {
             if let Some(excess) = excess {
                 return Err(too_large(format!("{excess}; set spec.prefix")));
             }
-            hold(&self.held, kept)?;
+            hold(held, kept)?;
             // a page that names itself would never end
             match page.next {
                 Some(token) if next.as_ref() != Some(&token) => next = Some(token),
@@ -92,7 +139,7 @@ impl Bucket {
         query.extend(next.map(|next| (token, next)));
         let mut answer = self.get_from(Target::List, &query).await?;
         let bytes_max = self.inner().limits.page_bytes_max;
-        let held = self.inner().egress().memory().hold(&self.access.namespace);
+        let held = self.hold();
         let count = |bytes| hold(&held, bytes);
         let reading = self.counted_body(&mut answer, bytes_max, "list", count);
         let bytes = unless_displaced(&held, reading).await?;
@@ -109,8 +156,15 @@ impl Bucket {
                 .unwrap_or_else(|error| Err(broken_off(error))),
             false => parse(),
         };
-        Ok((page?.checked()?, length as u64))
+        Ok((page?.checked(kind)?, length as u64))
     }
+}
+
+/// Half of it is jitter: lists that ended together must not meet again.
+fn pause(first: Duration, times: u32) -> Duration {
+    let full = first.saturating_mul(1 << times.min(16)).min(PAUSE_MAX.max(first));
+    let jitter = u32::try_from(RandomState::new().hash_one(times) % 1000).unwrap_or_default();
+    full * (1000 + jitter) / 2000
 }
 
 /// Reads until all answers together need too much memory.

@@ -16,7 +16,8 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 const ENCODED_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
 const AMAZON: &str = "s3.amazonaws.com";
-pub(crate) const KEY_BYTES_MAX: usize = 1024;
+/// Bytes of a key; for Azure, characters.
+pub(crate) const KEY_LENGTH_MAX: usize = 1024;
 
 /// The kinds of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,16 @@ pub enum Kind {
     Google,
     /// Azure Blob Storage.
     Azure,
+}
+
+impl Kind {
+    /// The length of a key, in units of [`KEY_LENGTH_MAX`].
+    pub(crate) fn key_length(self, key: &str) -> usize {
+        match self {
+            Self::S3 | Self::Google => key.len(),
+            Self::Azure => key.chars().count(),
+        }
+    }
 }
 
 /// The addressed part of a store.
@@ -128,7 +139,7 @@ impl Place {
             Target::Object(key) => key,
         };
         let has_dots = key.split('/').any(|segment| matches!(segment, "." | ".."));
-        if has_dots || key.len() > KEY_BYTES_MAX {
+        if has_dots || self.kind.key_length(key) > KEY_LENGTH_MAX {
             return None;
         }
         let (authority, bucket) = (&self.authority, &self.bucket);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use equate_egress::{Admission, Egress, HeldAnswer, Outcome};
+use equate_egress::{Admission, Egress, Outcome};
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
@@ -50,6 +50,8 @@ pub struct Limits {
     pub list_bytes_max: u64,
     /// Bytes of all keys and etags of one list.
     pub key_bytes_max: usize,
+    /// The first pause before a displaced list is asked for again.
+    pub displaced_pause: Duration,
 }
 
 impl Default for Limits {
@@ -59,7 +61,8 @@ impl Default for Limits {
             pages_max: 1000,
             page_bytes_max: 8 << 20,
             list_bytes_max: 128 << 20,
-            key_bytes_max: 16 << 20,
+            key_bytes_max: 32 << 20,
+            displaced_pause: Duration::from_millis(500),
         }
     }
 }
@@ -117,7 +120,6 @@ impl Stores {
         let place = place.map_err(|error| failed(Problem::new(Reason::Configuration, error.to_string())))?;
         Ok(Bucket {
             client: self.0.client(&self.0.egress, &access).map_err(failed)?,
-            held: self.0.egress.memory().hold(&access.namespace),
             stores: self.clone(),
             deadline: Mutex::new(Instant::now() + access.timeout),
             at: Mutex::new(At {
@@ -191,8 +193,6 @@ pub struct Bucket {
     deadline: Mutex<Instant>,
     at: Mutex<At>,
     pub(crate) local: Option<Local>,
-    /// The memory of its lists.
-    pub(crate) held: HeldAnswer,
 }
 
 #[derive(Debug, Clone)]
@@ -375,6 +375,11 @@ impl Bucket {
         }
     }
 
+    /// Extends the time limit, by a time in which no answer was awaited.
+    pub fn extend(&self, by: Duration) {
+        *lock(&self.deadline) += by;
+    }
+
     /// The name of the bucket for errors.
     pub(crate) fn name(&self) -> String {
         lock(&self.at).place.name().to_owned()
@@ -419,7 +424,7 @@ impl Bucket {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         *lock(&self.deadline)
     }
 
@@ -624,7 +629,7 @@ impl Bucket {
             .map_err(|error| Problem::new(Reason::Refused, "the host may not be dialled").because(error))?;
         let waits = Instant::now();
         let admission = egress.enter(&self.access.namespace, &authority(url)).await;
-        *lock(&self.deadline) += waits.elapsed();
+        self.extend(waits.elapsed());
         let mut admission = admission.map_err(|refusal| Problem::new(Reason::Closed, refusal.to_string()))?;
         let response = match timeout_at(self.deadline(), request.send()).await {
             Ok(Ok(response)) => response,

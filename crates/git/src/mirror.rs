@@ -48,6 +48,8 @@ pub(crate) struct Generation {
 #[derive(Debug)]
 struct Guard {
     directory: PathBuf,
+    /// The time of its HEAD, which is written once.
+    made: SystemTime,
     retired: AtomicBool,
     /// The commit that was fetched last, by its reference.
     last: Mutex<HashMap<String, ObjectId>>,
@@ -143,14 +145,7 @@ impl Drop for MirrorLock<'_> {
 
 impl MirrorLock<'_> {
     pub(crate) fn generation(&self) -> Result<Generation, MirrorError> {
-        let known = self
-            .mirror
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .current
-            .clone();
-        if let Some(generation) = known {
+        if let Some(generation) = self.known() {
             return Ok(generation);
         }
         let mut found: Vec<PathBuf> = fs::read_dir(&self.mirror.directory)?
@@ -170,6 +165,17 @@ impl MirrorLock<'_> {
             }
             None => self.renew(),
         }
+    }
+
+    /// Another process may have set the mirror aside, or renewed it.
+    fn known(&self) -> Option<Generation> {
+        let state = || self.mirror.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = state().current.clone()?;
+        if made(known.directory()).ok() == Some(known.guard.made) {
+            return Some(known);
+        }
+        state().current = None;
+        None
     }
 
     /// The old generation lives until its readers are done.
@@ -193,6 +199,7 @@ impl MirrorLock<'_> {
 
     fn set(&self, directory: PathBuf) -> Result<Generation, MirrorError> {
         let guard = Arc::new(Guard {
+            made: made(&directory)?,
             directory,
             retired: AtomicBool::new(false),
             last: Mutex::default(),
@@ -283,6 +290,10 @@ impl Drop for Guard {
             remove_replaced(&self.directory);
         }
     }
+}
+
+fn made(generation: &Path) -> io::Result<SystemTime> {
+    fs::metadata(generation.join("HEAD"))?.modified()
 }
 
 fn remove_replaced(directory: &Path) {

@@ -327,20 +327,24 @@ impl Mirrors {
             source,
         })?;
         let directory = root.join(name(&key, endpoint, credentials, remote));
-        let mut mirrors = self.shared.mirrors();
-        if let Some(mirror) = mirrors.get(&directory) {
-            return Ok(Arc::clone(mirror));
-        }
-        let mirror = Arc::new(Mirror::new(directory.clone()));
-        mirrors.insert(directory, Arc::clone(&mirror));
-        // While the map is locked, no call can start to use one of these.
-        mirrors.retain(|_, mirror| Arc::strong_count(mirror) > 1 || !mirror.is_idle());
-        drop(mirrors);
+        let mirror = self.opened(directory);
         self.remove_unused();
         Ok(mirror)
     }
 
-    /// Hourly renewed credentials leave a mirror each. No call waits for the disk.
+    fn opened(&self, directory: PathBuf) -> Arc<Mirror> {
+        let mut mirrors = self.shared.mirrors();
+        if let Some(mirror) = mirrors.get(&directory) {
+            return Arc::clone(mirror);
+        }
+        let mirror = Arc::new(Mirror::new(directory.clone()));
+        mirrors.insert(directory, Arc::clone(&mirror));
+        // While the map is locked, no call can start to use one of these.
+        mirrors.retain(|_, mirror| is_in_use(mirror));
+        mirror
+    }
+
+    /// Hourly renewed credentials leave a mirror each, as do former tenants. No call waits for the disk.
     fn remove_unused(&self) {
         let mut searched = self
             .shared
@@ -385,12 +389,17 @@ impl Shared {
     }
 
     fn set_aside(&self, path: &Path) -> io::Result<Option<PathBuf>> {
-        let mirrors = self.mirrors();
-        match mirrors.contains_key(path) {
-            true => Ok(None),
-            false => mirror::set_aside(path, UNUSED_MAX),
+        let mut mirrors = self.mirrors();
+        if mirrors.get(path).is_some_and(is_in_use) {
+            return Ok(None);
         }
+        mirrors.remove(path);
+        mirror::set_aside(path, UNUSED_MAX)
     }
+}
+
+fn is_in_use(mirror: &Arc<Mirror>) -> bool {
+    Arc::strong_count(mirror) > 1 || !mirror.is_idle()
 }
 
 fn prepare(root: &Path) -> io::Result<()> {
@@ -521,8 +530,6 @@ mod tests {
         let before = unused.directory().to_owned();
         fs::write(before.join("old"), "").unwrap();
         drop(unused);
-        // another one, so that the idle ones are forgotten
-        open("https://h/other");
         let leftover = shared.root.join("0.unused");
         fs::create_dir(&leftover).unwrap();
         let removed = Mutex::new(BTreeSet::new());
@@ -538,6 +545,73 @@ mod tests {
         assert_eq!(removed.into_inner().unwrap().len(), 2);
         assert!(before.join("HEAD").exists() && !before.join("old").exists());
         assert!(read.directory().exists() && fresh.exists() && !leftover.exists());
+    }
+
+    #[test]
+    fn each_fetch_may_search_for_unused_mirrors() {
+        let directory = tempfile::tempdir().unwrap();
+        let mirrors = Mirrors::new(directory.path().join("m"), Limits::default());
+        let open = || {
+            let (remote, endpoint) = (
+                Remote::new("https://h/x"),
+                Endpoint::parse("https://h/x").unwrap(),
+            );
+            mirrors.mirror(&endpoint, &Credentials::None, &remote).unwrap()
+        };
+        let searched = || *mirrors.shared.searched.lock().unwrap();
+        let mirror = open();
+        let first = searched().unwrap();
+        open();
+        assert_eq!(searched(), Some(first), "it waits between two searches");
+        *mirrors.shared.searched.lock().unwrap() = None;
+        assert!(std::sync::Arc::ptr_eq(&mirror, &open()));
+        assert!(searched().is_some());
+    }
+
+    #[test]
+    fn mirror_that_another_process_removed_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let process = || {
+            let mirrors = Mirrors::new(directory.path().join("m"), Limits::default());
+            *mirrors.shared.searched.lock().unwrap() = Some(Instant::now());
+            mirrors
+        };
+        let (own, other) = (process(), process());
+        let open = |mirrors: &Mirrors| {
+            let (remote, endpoint) = (
+                Remote::new("https://h/x"),
+                Endpoint::parse("https://h/x").unwrap(),
+            );
+            let mirror = mirrors.mirror(&endpoint, &Credentials::None, &remote).unwrap();
+            let held = mirror.lock(Instant::now() + Duration::from_secs(60));
+            held.unwrap().unwrap().generation().unwrap()
+        };
+        let remove = || {
+            let lock = open(&own).directory().with_file_name("lock");
+            let lock = fs::File::options().write(true).open(lock).unwrap();
+            lock.set_modified(SystemTime::now() - UNUSED_MAX * 2).unwrap();
+            let removed = Mutex::new(0);
+            other.shared.remove_unused(|path| {
+                *removed.lock().unwrap() += 1;
+                mirror::removed(path)
+            });
+            assert_eq!(removed.into_inner().unwrap(), 1);
+        };
+        let commit = gix::ObjectId::null(gix::hash::Kind::Sha1);
+        open(&own).set_last("main", commit);
+        assert_eq!(open(&own).last("main"), Some(commit));
+        remove();
+        let again = open(&own);
+        assert!(again.directory().join("HEAD").is_file());
+        assert_eq!(again.last("main"), None);
+        drop(again);
+
+        open(&own).set_last("main", commit);
+        remove();
+        let theirs = open(&other);
+        fs::write(theirs.directory().join("theirs"), "").unwrap();
+        assert_eq!(open(&own).last("main"), None);
+        assert!(theirs.directory().join("theirs").is_file());
     }
 
     #[test]

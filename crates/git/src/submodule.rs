@@ -435,7 +435,7 @@ fn relative(parent: &str, url: &str) -> Result<String, SubmoduleUrlError> {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{Module, ModulesError, SECTIONS_MAX, Walk, absolute, parsed, relative};
+    use super::{Module, ModulesError, SECTIONS_MAX, SubmoduleUrlError, Walk, absolute, parsed, relative};
     use crate::{Credentials, Limits, Mirrors, Remote};
 
     #[test]
@@ -506,7 +506,11 @@ mod tests {
         );
         // other sections take time, too
         let others = "[a]\n".repeat(SECTIONS_MAX + 1);
-        assert!(parsed(&others).is_err());
+        let refused = parsed(&others);
+        assert!(
+            matches!(refused, Err(ModulesError::Sections { max: SECTIONS_MAX })),
+            "{refused:?}"
+        );
     }
 
     #[test]
@@ -530,6 +534,7 @@ mod tests {
         check(https, "/etc", "error: a local path is not followed*");
         check(https, "C:/x", "error: a local path is not followed*");
         check(https, "other", "error: a local path is not followed*");
-        assert!(relative("not a url", "../x").is_err());
+        let refused = relative("not a url", "../x");
+        assert!(matches!(refused, Err(SubmoduleUrlError::Parent)), "{refused:?}");
     }
 }

@@ -203,7 +203,6 @@ impl Tree {
         let mut entries = Vec::new();
         let (mut listed, max) = (0_u64, self.limits.listed_bytes_max);
         self.visit(&mut descend, &mut |path, mode, id| {
-            // directories that many parents share are few bytes in git, and long paths here
             listed = listed.saturating_add(path.len() as u64);
             if listed > max {
                 return Err(TreeError::Listed { max });

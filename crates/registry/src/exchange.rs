@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use equate_egress::{Admission, Outcome};
+use equate_egress::{Admission, HeldAnswer, Outcome};
 use jiff::Timestamp;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::challenge::{self, Challenge};
+use crate::entries::hold;
 use crate::error::{Problem, Reason};
 use crate::remote::{Remote, Scope};
 
@@ -95,10 +96,14 @@ impl Answer<'_> {
         self.body(name, max, |_| Ok(())).await
     }
 
-    /// The same, of a page: its bytes count as those of the list.
-    pub(crate) async fn page(&mut self, name: &str, max: u64) -> Result<Vec<u8>, Problem> {
-        let remote = self.remote;
-        self.body(name, max, |bytes| remote.hold(bytes)).await
+    /// The same, counted.
+    pub(crate) async fn counted(
+        &mut self,
+        name: &str,
+        max: u64,
+        held: &HeldAnswer,
+    ) -> Result<Vec<u8>, Problem> {
+        self.body(name, max, |bytes| hold(held, bytes)).await
     }
 
     async fn body(

@@ -8,6 +8,7 @@
 //! | `registries` | what all repositories share: clients, tokens, pauses |
 //! | `exchange` | one request, with redirects, credentials and pauses |
 //! | `remote` | an open repository, and its tokens |
+//! | `entries` | the memory of lists |
 //! | `pull`, `push` | tags, manifests, blobs, referrers |
 //! | `local` | repositories in directories of this machine |
 //! | `signatures` | what is fetched to verify an artifact |
@@ -22,6 +23,7 @@ mod access;
 mod challenge;
 mod content;
 mod credentials;
+mod entries;
 mod error;
 mod exchange;
 mod limits;
@@ -38,6 +40,7 @@ pub mod verify;
 pub use access::Access;
 pub use content::sha256;
 pub use credentials::{Credentials, DockerConfig, DockerConfigError};
+pub use entries::Entries;
 pub use equate_egress::Proxy;
 pub use error::{Error, Reason};
 pub use limits::Limits;

@@ -11,8 +11,10 @@ pub struct Limits {
     pub blob_bytes_max: u64,
     /// Bytes of one page of tags or referrers.
     pub page_bytes_max: u64,
-    /// Bytes of all pages of one list. 100,000 of the longest tags are smaller.
+    /// Bytes of all pages of one list.
     pub list_bytes_max: u64,
+    /// Bytes of all tags of one list, or of the texts of all referrers. 100,000 of the longest tags are smaller.
+    pub text_bytes_max: usize,
     /// Pages of one list.
     pub pages_max: usize,
     /// Entries of one list.
@@ -21,6 +23,8 @@ pub struct Limits {
     pub token_bytes_max: u64,
     /// The longest wait for a registry that limits requests; a longer one is an error.
     pub wait_max: Duration,
+    /// The first pause before a displaced list is asked for again.
+    pub displaced_pause: Duration,
 }
 
 impl Default for Limits {
@@ -29,11 +33,13 @@ impl Default for Limits {
             manifest_bytes_max: 4 << 20,
             blob_bytes_max: 512 << 20,
             page_bytes_max: 4 << 20,
-            list_bytes_max: 16 << 20,
+            list_bytes_max: 128 << 20,
+            text_bytes_max: 16 << 20,
             pages_max: 1000,
             entries_max: 100_000,
             token_bytes_max: 256 << 10,
             wait_max: Duration::from_secs(10),
+            displaced_pause: Duration::from_millis(500),
         }
     }
 }

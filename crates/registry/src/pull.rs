@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::spawn_blocking;
 
 use crate::content::{self, Hasher};
+use crate::entries::{Entries, Listed, unless_displaced};
 use crate::error::{Error, Problem, Reason};
 use crate::exchange::{Answer, Ask};
 use crate::name::{TAG_CHARS_MAX, Version};
@@ -32,8 +33,6 @@ const PAGE: usize = 1000;
 const PARSED_HERE_BYTES_MAX: usize = 256 << 10;
 /// Memory of a tag beside its text.
 const TAG_BYTES: usize = 64;
-/// Characters of a malformed tag that are shown.
-const TAG_CHARS_SHOWN: usize = 40;
 
 /// A manifest as the registry sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +99,14 @@ struct Referrer {
     artifact_type: Option<MediaType>,
 }
 
+impl Referrer {
+    fn text_bytes(&self) -> usize {
+        let artifact_type = self.artifact_type.as_ref();
+        let artifact_type = artifact_type.map(|kind| kind.as_ref().len());
+        self.media_type.as_ref().len() + self.digest.as_ref().len() + artifact_type.unwrap_or_default()
+    }
+}
+
 impl From<Referrers> for Vec<Descriptor> {
     fn from(referrers: Referrers) -> Self {
         let descriptor = |found: Referrer| {
@@ -111,69 +118,51 @@ impl From<Referrers> for Vec<Descriptor> {
     }
 }
 
-/// The part of a list that was read.
-#[derive(Default)]
-struct Listed {
-    pages: usize,
-    bytes: u64,
-    entries: usize,
-}
-
 impl Remote {
     /// All tags, page by page. The list ends where a page is empty: some registries send a link after the
-    /// last one.
+    /// last one. Tags that are too long are left out.
     ///
     /// # Errors
-    /// The list or a tag is too long, or the registry fails.
-    pub async fn tags(&self) -> Result<Vec<String>, Error> {
-        let done = self.unless_displaced(Box::pin(self.list_tags())).await;
-        self.told("list the tags of", &self.repository().to_string(), done)
+    /// The list is too long or displaced, or the registry fails.
+    pub async fn tags(&self) -> Result<Entries<String>, Error> {
+        let mut times = 0;
+        loop {
+            let held = self.hold();
+            let list = Box::pin(self.list_tags(Listed::new(&held)));
+            let done = unless_displaced(&held, list).await;
+            if let Some(done) = self.listed(held, done, &mut times).await {
+                return self.told("list the tags of", &self.repository().to_string(), done);
+            }
+        }
     }
 
-    async fn list_tags(&self) -> Result<Vec<String>, Problem> {
+    async fn list_tags(&self, mut listed: Listed<'_>) -> Result<Vec<String>, Problem> {
         if let Some(local) = self.local() {
             return local.tags().await;
         }
         let mut tags = Vec::new();
         let mut next = Some(self.url(&format!("tags/list?n={PAGE}")).await?);
-        let mut listed = Listed::default();
         while let Some(url) = next.take() {
             let (page, link) = self.page::<Tags>("page of tags", &mut listed, url).await?;
-            let page = page.tags.unwrap_or_default();
+            let mut page = page.tags.unwrap_or_default();
             if page.is_empty() {
                 break;
             }
-            if let Some(long) = page.iter().find(|tag| tag.len() > TAG_CHARS_MAX) {
-                let begin: String = long.chars().take(TAG_CHARS_SHOWN).collect();
-                let text =
-                    format!("a tag that begins with {begin:?} has more than {TAG_CHARS_MAX} characters");
-                return Err(Problem::new(Reason::Malformed, text));
-            }
-            self.count_entries(&mut listed, "tags", page.len(), TAG_BYTES)?;
+            let count = page.len();
+            page.retain(|tag| tag.len() <= TAG_CHARS_MAX);
+            let text_bytes = page.iter().map(String::len).sum();
+            listed.count(self, "tags", count, text_bytes, TAG_BYTES)?;
             tags.extend(page);
             next = link;
         }
         Ok(tags)
     }
 
-    /// Counts the entries of a page, of which each needs some memory beside its text.
-    fn count_entries(&self, listed: &mut Listed, of: &str, count: usize, each: usize) -> Result<(), Problem> {
-        let max = self.limits().entries_max;
-        listed.entries += count;
-        match listed.entries > max {
-            true => Err(Problem::new(
-                Reason::TooLarge,
-                format!("it has more than {max} {of}"),
-            )),
-            false => self.hold(count * each),
-        }
-    }
-
     /// One page, and the link to the next.
     async fn page<T: DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
-        listed: &mut Listed,
+        listed: &mut Listed<'_>,
         url: Url,
     ) -> Result<(T, Option<Url>), Problem> {
         let limits = self.limits();
@@ -189,7 +178,9 @@ impl Remote {
             return Err(answer.problem().await);
         }
         let link = self.next_page(&answer)?;
-        let body = answer.page(name, limits.page_bytes_max).await?;
+        let held = self.hold();
+        let reading = answer.counted(name, limits.page_bytes_max, &held);
+        let body = unless_displaced(&held, reading).await?;
         drop(answer);
         listed.bytes += body.len() as u64;
         if listed.bytes > limits.list_bytes_max {
@@ -462,22 +453,29 @@ impl Remote {
     /// API has a tag for them; none of either is an empty list.
     ///
     /// # Errors
-    /// The list is too long, or the registry fails.
+    /// The list is too long or displaced, or the registry fails.
     pub async fn referrers(
         &self,
         subject: &Digest,
         artifact_type: Option<&str>,
-    ) -> Result<Vec<Descriptor>, Error> {
-        let list = Box::pin(self.list_referrers(subject, artifact_type));
-        let done = self.unless_displaced(list).await;
-        let name = format!("{}@{subject}", self.repository());
-        self.told("list the referrers of", &name, done)
+    ) -> Result<Entries<Descriptor>, Error> {
+        let mut times = 0;
+        loop {
+            let held = self.hold();
+            let list = Box::pin(self.list_referrers(subject, artifact_type, Listed::new(&held)));
+            let done = unless_displaced(&held, list).await;
+            if let Some(done) = self.listed(held, done, &mut times).await {
+                let name = format!("{}@{subject}", self.repository());
+                return self.told("list the referrers of", &name, done);
+            }
+        }
     }
 
     async fn list_referrers(
         &self,
         subject: &Digest,
         artifact_type: Option<&str>,
+        mut listed: Listed<'_>,
     ) -> Result<Vec<Descriptor>, Problem> {
         if let Some(local) = self.local() {
             return Err(local.unsigned());
@@ -492,23 +490,25 @@ impl Remote {
             (Some(wanted), Some(own)) => own.as_ref() == wanted,
             (Some(_), None) => false,
         };
-        let (mut found, mut listed, mut next) = (Vec::new(), Listed::default(), Some(url));
+        let (mut found, mut next) = (Vec::new(), Some(url));
         while let Some(url) = next.take() {
             let page = self
                 .page::<Referrers>("page of referrers", &mut listed, url)
                 .await;
-            let (page, link): (Vec<Descriptor>, _) = match page {
-                Ok((page, link)) => (page.into(), link),
+            let (page, link) = match page {
+                Ok(page) => page,
                 Err(problem) if listed.pages == 1 && is_unknown(&problem) => {
-                    (self.tagged_referrers(subject).await?.into(), None)
+                    (self.tagged_referrers(subject).await?, None)
                 }
                 Err(problem) => return Err(problem),
             };
-            if page.is_empty() {
+            let count = page.manifests.len();
+            if count == 0 {
                 break;
             }
-            self.count_entries(&mut listed, "referrers", page.len(), size_of::<Descriptor>())?;
-            found.extend(page.into_iter().filter(is_wanted));
+            let text_bytes = page.manifests.iter().map(Referrer::text_bytes).sum();
+            listed.count(self, "referrers", count, text_bytes, size_of::<Descriptor>())?;
+            found.extend(Vec::from(page).into_iter().filter(is_wanted));
             next = link;
         }
         Ok(found)
@@ -617,30 +617,7 @@ fn next_link(header: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use equate_egress::Egress;
-
     use super::*;
-    use crate::{Access, Limits, Registries, Repository};
-
-    #[tokio::test]
-    async fn a_list_ends_when_all_answers_need_too_much_memory() {
-        let egress = Egress::default();
-        let registries = Registries::new(egress.clone(), Limits::default());
-        let repository = Repository::parse("registry.example/app").unwrap();
-        let access = Access::new("test", Duration::from_secs(60));
-        let remote = registries.open(repository, access).unwrap();
-        let other = egress.memory().hold("other");
-        other.add(2 << 20);
-        let held = remote.hold(100 << 20).unwrap_err();
-        let listed = remote.tags().await.unwrap_err();
-        assert_eq!(
-            (held.reason, listed.reason()),
-            (Reason::Displaced, Reason::Displaced)
-        );
-        assert!(other.add(0).is_some());
-    }
 
     #[test]
     fn the_next_page_is_linked() {

@@ -55,8 +55,6 @@ pub struct Remote {
     client: reqwest::Client,
     deadline: Mutex<Instant>,
     local: Option<Local>,
-    /// The memory of its lists.
-    held: HeldAnswer,
 }
 
 impl Remote {
@@ -68,7 +66,6 @@ impl Remote {
     ) -> Self {
         let deadline = Mutex::new(Instant::now() + access.timeout);
         Self {
-            held: registries.0.egress.memory().hold(&access.namespace),
             local: registries.local(&repository),
             registries,
             repository,
@@ -82,12 +79,6 @@ impl Remote {
     #[must_use]
     pub fn repository(&self) -> &Repository {
         &self.repository
-    }
-
-    /// Begins the time limit anew.
-    pub fn begin_again(&self) {
-        let deadline = Instant::now() + self.access.timeout;
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
     }
 
     /// Whether a directory stands for the repository.
@@ -120,26 +111,14 @@ impl Remote {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn extend(&self, by: Duration) {
+    /// Extends the time limit, by a time in which no answer was awaited.
+    pub fn extend(&self, by: Duration) {
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) += by;
     }
 
-    /// Counts bytes of a list until this repository is dropped.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), Problem> {
-        let held = self.held.add(bytes as u64);
-        held.map(drop).ok_or_else(displaced)
-    }
-
-    /// Reads a list until all answers together need too much memory.
-    pub(crate) async fn unless_displaced<T>(
-        &self,
-        list: impl Future<Output = Result<T, Problem>>,
-    ) -> Result<T, Problem> {
-        tokio::select! {
-            biased;
-            () = self.held.over() => Err(displaced()),
-            listed = list => listed,
-        }
+    /// The memory of one more answer.
+    pub(crate) fn hold(&self) -> HeldAnswer {
+        self.shared().egress.memory().hold(&self.access.namespace)
     }
 
     pub(crate) fn late(&self) -> Problem {
@@ -398,12 +377,6 @@ struct TokenAnswer {
     token: Option<String>,
     access_token: Option<String>,
     expires_in: Option<u64>,
-}
-
-fn displaced() -> Problem {
-    let text =
-        "its list ended, because all answers together need too much memory; it is asked for again later";
-    Problem::new(Reason::Displaced, text)
 }
 
 fn basic(username: &str, password: &SecretString) -> Result<HeaderValue, Problem> {

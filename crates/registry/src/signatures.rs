@@ -37,7 +37,7 @@ impl Remote {
         self.count("referrers", referrers.len(), artifact)?;
         let mut bundles = Vec::new();
         // all of them, as cosign does: not every tool sets the artifact type
-        for referrer in &referrers {
+        for referrer in &*referrers {
             let image = match self.image(&Version::Digest(referrer.digest().clone())).await {
                 Ok(image) => image,
                 Err(error) if matches!(error.reason(), Reason::Malformed | Reason::NotFound) => continue,

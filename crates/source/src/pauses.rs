@@ -15,6 +15,7 @@ pub struct Pauses<'a> {
     go_on: &'a dyn Fn() -> bool,
     /// Since the last pause.
     steps: Cell<usize>,
+    stopped: Cell<bool>,
 }
 
 /// The work was ended at a pause.
@@ -28,6 +29,7 @@ impl<'a> Pauses<'a> {
         Pauses {
             go_on,
             steps: Cell::new(0),
+            stopped: Cell::new(false),
         }
     }
 
@@ -42,10 +44,17 @@ impl<'a> Pauses<'a> {
     /// The work is to end.
     pub fn here(&self) -> Result<(), Stopped> {
         self.steps.set(0);
-        match (self.go_on)() {
-            true => Ok(()),
-            false => Err(Stopped),
+        let stopped = self.stopped.get() || !(self.go_on)();
+        self.stopped.set(stopped);
+        match stopped {
+            false => Ok(()),
+            true => Err(Stopped),
         }
+    }
+
+    /// Readers of other crates hide [`Stopped`] in errors of their own.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.get()
     }
 
     /// Counts steps; pauses if there were enough.

@@ -123,7 +123,6 @@ impl Shared {
     }
 }
 
-/// The schema of a kind that each group and version has.
 fn of_group(name: &str, group_version: Option<(&str, &str)>) -> Option<Rc<Published>> {
     let mut schema = publish(kubernetes().get(name)?, Some(name));
     if let Some((group, version)) = group_version

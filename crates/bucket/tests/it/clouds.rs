@@ -43,12 +43,12 @@ fn server(api: BucketApi) -> BucketServer {
 async fn check(bucket: &Bucket) {
     assert!(bucket.exists().await.unwrap());
     let keys = |listed: Vec<Object>| -> Vec<String> { listed.into_iter().map(|object| object.key).collect() };
-    let listed = bucket.list("").await.unwrap();
+    let listed = bucket.list("").await.unwrap().objects;
     assert_eq!(
         keys(listed.clone()),
         ["a.yaml", "dir/b c&+%.yaml", "dir/ü.yaml", "x"]
     );
-    let below = bucket.list("dir/b").await.unwrap();
+    let below = bucket.list("dir/b").await.unwrap().objects;
     assert_eq!(keys(below), ["dir/b c&+%.yaml"]);
     for object in listed {
         let mut content = Vec::new();
@@ -154,6 +154,27 @@ async fn azure_serves_keys_signatures_and_service_principals() {
     let signed = server(BucketApi::Azure(AzureGuard::Key(KEY.to_owned())));
     check(&open(&signed, key(KEY)).unwrap()).await;
     refused(open(&signed, key("b3RoZXI=")), Reason::Authentication, no).await;
+    let long = |characters| {
+        let blob = format!(
+            "<Blob><Name>{}</Name><Properties/></Blob>",
+            "ü".repeat(characters)
+        );
+        let list = format!("<EnumerationResults><Blobs>{blob}</Blobs><NextMarker/></EnumerationResults>");
+        signed.fault(BucketFault::List(list), 1);
+        open(&signed, key(KEY)).unwrap()
+    };
+    assert_eq!(long(1024).list("").await.unwrap().objects[0].key.len(), 2048);
+    let bucket = long(1025);
+    let error = bucket.list("").await.unwrap_err();
+    assert!(
+        error.to_string().contains("has more than 1024 characters"),
+        "{error}"
+    );
+    let absent = bucket
+        .get(&"ü".repeat(1024), 1, &mut Vec::new())
+        .await
+        .unwrap_err();
+    assert_eq!(absent.reason(), Reason::NotFound, "{absent}");
     let text = "accountKey is not in base64";
     refused(open(&signed, key("no base64")), Reason::Authentication, text).await;
     let mut secure = access(key(KEY));

@@ -35,7 +35,7 @@ fn opened(server: &BucketServer, access: Access) -> Bucket {
 async fn keys(bucket: &Bucket, prefix: &str) -> Result<Vec<String>, (Reason, String)> {
     let listed = bucket.list(prefix).await;
     let listed = listed.map_err(|error| (error.reason(), error.to_string()))?;
-    Ok(listed.into_iter().map(|object| object.key).collect())
+    Ok(listed.objects.into_iter().map(|object| object.key).collect())
 }
 
 #[tokio::test]
@@ -298,13 +298,37 @@ async fn a_list_takes_the_memory_of_answers() {
     let (_, text) = keys(&bucket, "").await.unwrap_err();
     assert!(text.ends_with("it has more than 5 pages"), "{text}");
     assert_eq!(other.add(0), None);
-    // its own page is the largest now
-    let many: Vec<_> = (0..64).map(|_| egress.memory().hold("apps")).collect();
-    for held in &many {
-        held.add((2 << 20) + 1);
+}
+
+#[tokio::test]
+async fn a_displaced_list_is_asked_for_again_within_the_time_limit() {
+    let server = BucketServer::open().unwrap();
+    for index in 0..300 {
+        server.put(&format!("{index:0>1000}"), "12345678");
     }
-    let (reason, text) = keys(&bucket, "").await.unwrap_err();
+    let egress = Egress::default();
+    let opened = |displaced_pause| {
+        let limits = Limits {
+            displaced_pause,
+            ..Limits::default()
+        };
+        let stores = Stores::new(egress.clone(), limits);
+        stores.open(&server.endpoint(), "apps", access()).unwrap()
+    };
+    // the list is the largest of its owner, and needs more than is left
+    let many: Vec<_> = (0..320).map(|_| egress.memory().hold("apps")).collect();
+    for held in &many {
+        held.add((1 << 20) + (200 << 10));
+    }
+    server.fault(BucketFault::EndlessList, usize::MAX);
+    let (reason, text) = keys(&opened(Duration::from_secs(3600)), "").await.unwrap_err();
     assert_eq!(reason, Reason::Displaced, "{text}");
+    server.heal();
+    // it begins anew, so it lacks the pages that were read
+    server.fault(BucketFault::EndlessList, 11);
+    let found = keys(&opened(Duration::from_millis(1)), "").await.unwrap();
+    assert!((1..12 * 300).contains(&found.len()), "{}", found.len());
+    assert!(many.iter().all(|held| held.add(0).is_some()));
 }
 
 #[tokio::test]

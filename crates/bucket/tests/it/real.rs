@@ -59,7 +59,7 @@ async fn objects_of_a_real_store_are_listed_and_fetched() {
         }
     }
     let listed = opened(&server, "apps", signed(server.admin())).list("e.").await;
-    let listed = listed.unwrap();
+    let listed = listed.unwrap().objects;
     let mut bytes = Vec::new();
     let bucket = opened(&server, "apps", signed(server.admin()));
     let etag = bucket.get("e.yaml", 100, &mut bytes).await.unwrap();
@@ -115,7 +115,7 @@ async fn objects_of_azurite_are_listed_and_fetched() {
     for credentials in [key(), sas("rl")] {
         let bucket = opened("apps", credentials);
         assert!(bucket.exists().await.unwrap());
-        let listed = bucket.list("").await.unwrap();
+        let listed = bucket.list("").await.unwrap().objects;
         let mut found: Vec<&str> = listed.iter().map(|object| object.key.as_str()).collect();
         found.sort_unstable();
         assert_eq!(found.len(), wanted.len());
@@ -132,9 +132,9 @@ async fn objects_of_azurite_are_listed_and_fetched() {
         let missing = bucket.get("none.yaml", 100, &mut Vec::new()).await.unwrap_err();
         assert_eq!(missing.reason(), Reason::NotFound, "{missing}");
     }
-    let before = opened("apps", key()).list("e.").await.unwrap();
+    let before = opened("apps", key()).list("e.").await.unwrap().objects;
     server.put("apps", "e.yaml", b"changed").unwrap();
-    let after = opened("apps", key()).list("e.").await.unwrap();
+    let after = opened("apps", key()).list("e.").await.unwrap().objects;
     assert_ne!(before[0].etag, after[0].etag);
 
     let check = async |credentials: AzureCredentials, expected: &str| {

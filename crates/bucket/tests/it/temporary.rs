@@ -40,7 +40,7 @@ async fn reads(bucket: &Bucket) {
     bucket.authenticate().await.unwrap();
     assert!(bucket.exists().await.unwrap());
     let listed = bucket.list("").await.unwrap();
-    assert_eq!(listed.len(), 1);
+    assert_eq!(listed.objects.len(), 1);
     let mut content = Vec::new();
     bucket.get("a.yaml", 10, &mut content).await.unwrap();
     assert_eq!(content, b"a");

@@ -16,7 +16,6 @@ const PATTERN_BYTES_MAX: usize = 4096;
 const EXPANDED_BYTES_MAX: usize = 64 << 10;
 /// The most memory of a parsed byte.
 const HELD_PER_BYTE: usize = 64;
-/// Steps of comparisons between two pauses: bytes of the path times bytes of the pattern.
 const STEPS: usize = 1 << 20;
 
 /// Why patterns are not parsed.

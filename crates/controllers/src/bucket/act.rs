@@ -5,7 +5,6 @@ use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use equate_api::meta::Reason;
 use equate_bucket::{Bucket, Reason as Class};
 use equate_source::{Gathering, Limits, Pauses, Stored, Tree};
 use futures::StreamExt as _;
@@ -182,7 +181,7 @@ async fn fetch(
             Ok::<_, Failure>(gathering)
         });
         let added = adding.done().await;
-        gathering = added.map_err(|_| Failure::broken(Reason::BucketOperationFailed, &declared.key))??;
+        gathering = added.map_err(|error| failure::unfinished(declared, &error, "add an object"))??;
         index.0.insert(key, etag);
     }
     Ok((gathering, index))

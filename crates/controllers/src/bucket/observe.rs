@@ -1,15 +1,20 @@
 //! Observes the artifact in the store, and the objects of the bucket. It only reads, except that the store
 //! of artifacts removes a damaged archive.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use equate_api::source::{BucketProvider, BucketStatus};
-use equate_bucket::{Access, Object, Reason as Class};
+use equate_bucket::{Access, Bucket, Listing, Object, Reason as Class};
 use equate_source::{KeyRules, Limits, Pauses};
+use tokio::time::Instant;
 
 use super::Buckets;
 use super::decide::{Artifact, Found, Observed};
 use super::declared::Declared;
 use super::failure;
 use super::index::Index;
+use crate::kit::processors::Processors;
 use crate::kit::queue::without_worker;
 use crate::sources::failure::Failure;
 use crate::sources::store::{Form, is_stored};
@@ -41,28 +46,70 @@ pub(super) async fn observe(cx: &Buckets, declared: &Declared, status: BucketSta
 }
 
 async fn find(cx: &Buckets, declared: &Declared, access: Access) -> Result<Found, Failure> {
-    let (ignore_file, listed) = without_worker(list(cx, declared, &access)).await?;
-    let (file, spec) = (ignore_file.clone(), declared.ignore.clone());
-    // patterns and keys are a tenant's
-    let bucket = declared.bucket.clone();
-    let work = move |go_on: &dyn Fn() -> bool| {
-        let pauses = Pauses::new(go_on);
-        index(listed, file.as_deref(), spec.as_deref(), &pauses).map_err(|why| {
-            failure::operation(format!(
-                "indexation of objects from bucket '{bucket}' failed: {why}"
-            ))
-        })
+    let unlisted = |error| failure::list(&declared.bucket, &error, cx.limit(declared));
+    let asking = async {
+        let (bucket, ignore_file) = open(cx, declared, &access).await?;
+        let listed = bucket.list(&declared.prefix).await.map_err(unlisted)?;
+        Ok::<_, Failure>((bucket, ignore_file, listed, Instant::now()))
     };
+    let (bucket, ignore_file, mut listed, mut listed_at) = without_worker(asking).await?;
     let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
-    let indexed = processors.paced(&declared.key.namespace, limit, work).await;
-    let (index, revision) =
-        indexed.unwrap_or_else(|error| Err(failure::unfinished(declared, &error, "select objects")))?;
+    let mut times = 0;
+    let (index, revision) = loop {
+        let file = ignore_file.clone();
+        if let Some(done) = selected(processors, limit, declared, file, listed).await {
+            break done?;
+        }
+        // it may have waited for others
+        bucket.extend(listed_at.elapsed());
+        let asking = async {
+            bucket.pause_displaced(&mut times).await?;
+            let listed = bucket.list(&declared.prefix).await?;
+            Ok((listed, Instant::now()))
+        };
+        (listed, listed_at) = without_worker(asking).await.map_err(unlisted)?;
+    };
     Ok(Found {
         index,
         revision,
         ignore_file,
         access,
     })
+}
+
+/// The objects that are not ignored; `None` if the list was displaced.
+async fn selected(
+    processors: &Processors,
+    limit: Duration,
+    declared: &Declared,
+    file: Option<Vec<u8>>,
+    listed: Listing,
+) -> Option<Result<(Index, String), Failure>> {
+    let Listing { objects, held } = listed;
+    let held = Arc::new(held);
+    let (until_end, spec, bucket) = (
+        Arc::clone(&held),
+        declared.ignore.clone(),
+        declared.bucket.clone(),
+    );
+    // patterns and keys are a tenant's
+    let work = move |go_on: &dyn Fn() -> bool| {
+        let indexed = index(objects, file.as_deref(), spec.as_deref(), &Pauses::new(go_on));
+        drop(until_end);
+        indexed.map_err(|why| {
+            failure::operation(format!(
+                "indexation of objects from bucket '{bucket}' failed: {why}"
+            ))
+        })
+    };
+    tokio::select! {
+        biased;
+        () = held.over() => None,
+        indexed = processors.paced(&declared.key.namespace, limit, work) => {
+            let unfinished = |error| Err(failure::unfinished(declared, &error, "select objects"));
+            Some(indexed.unwrap_or_else(unfinished))
+        }
+    }
 }
 
 /// The objects that are not ignored, and their revision.
@@ -91,12 +138,12 @@ fn index(
     Ok((index, revision))
 }
 
-/// The `.sourceignore`, and the objects.
-async fn list(
+/// The bucket, and its `.sourceignore`.
+async fn open(
     cx: &Buckets,
     declared: &Declared,
     access: &Access,
-) -> Result<(Option<Vec<u8>>, Vec<Object>), Failure> {
+) -> Result<(Bucket, Option<Vec<u8>>), Failure> {
     let (name, limit) = (&declared.bucket, cx.limit(declared));
     let bucket = cx.open(declared, access)?;
     // before the store is asked: a wrong password is tried once
@@ -116,14 +163,46 @@ async fn list(
         Err(error) if error.reason() == Class::NotFound => None,
         Err(error) => return Err(failure::ignore_file(&error, limit)),
     };
-    let listed = bucket.list(&declared.prefix).await;
-    let listed = listed.map_err(|error| failure::list(name, &error, limit))?;
-    Ok((ignore_file, listed))
+    Ok((bucket, ignore_file))
 }
 
 #[cfg(test)]
 mod tests {
+    use equate_egress::Memory;
+    use serde_json::json;
+    use tokio::runtime::Handle;
+
     use super::*;
+    use crate::kit::processors::Threads;
+    use crate::kit::tenants::Tenants;
+
+    #[tokio::test]
+    async fn objects_take_memory_until_they_are_selected() {
+        let object = json!({
+            "apiVersion": "source.toolkit.fluxcd.io/v1",
+            "kind": "Bucket",
+            "metadata": { "name": "apps", "namespace": "team-a" },
+            "spec": { "bucketName": "apps", "endpoint": "minio.example", "interval": "1m" },
+        });
+        let object: equate_api::source::Bucket = serde_json::from_value(object).unwrap();
+        let declared = Declared::try_from(&object).unwrap();
+        let processors = Processors::of_machine(Tenants::default(), Threads::Runtime(Handle::current()));
+        let (memory, whole) = (Memory::default(), 65 << 20);
+        let select = || {
+            let held = memory.hold("team-a");
+            held.add(whole);
+            let objects = Vec::new();
+            let listed = Listing { objects, held };
+            selected(&processors, Duration::from_secs(60), &declared, None, listed)
+        };
+        assert!(matches!(select().await, Some(Ok(_))));
+        let other = memory.hold("team-b");
+        assert_eq!(other.add(whole), Some(whole));
+        other.clear();
+        let selecting = select();
+        other.add(2 << 20);
+        assert!(selecting.await.is_none());
+    }
 
     #[test]
     fn the_selection_of_objects_is_limited_and_ends() {

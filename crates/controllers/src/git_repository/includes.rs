@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use equate_api::meta::Reason;
 use equate_api::source::{Artifact, GitRepository, Include};
-use equate_source::{Included, Pauses};
+use equate_source::{Included, Pauses, Stopped};
 
 use super::declared::Declared;
 use super::failure::Failure;
@@ -136,9 +136,8 @@ pub(super) fn trees(
     pauses: &Pauses<'_>,
 ) -> Result<Vec<Included>, Failure> {
     let tree = |(include, artifact): (&Include, &Artifact)| {
-        pauses
-            .here()
-            .map_err(|stopped| Failure::copy(stopped.to_string()))?;
+        let ended = |stopped: Stopped| Failure::copy(stopped.to_string());
+        pauses.here().map_err(ended)?;
         let name = &include.repository.name;
         let from = include.from_path.as_deref().unwrap_or_default();
         let to = include
@@ -148,7 +147,12 @@ pub(super) fn trees(
             .unwrap_or(name);
         let object = cx.repositories.get(&key(&declared.key, include));
         let publisher = object.and_then(|object| publisher(ABOUT.kind, &object.metadata));
-        let tree = publisher.and_then(|publisher| cx.storage.tree(&publisher, &artifact.digest));
+        let tree = match publisher {
+            Some(publisher) => (cx.storage)
+                .tree_pausing(&publisher, &artifact.digest, pauses)
+                .map_err(ended)?,
+            None => None,
+        };
         let tree = tree.ok_or_else(|| {
             Failure::copy(format!(
                 "failed to copy '{name}' include from {from:?} to {to:?}: the store has no artifact {} that \

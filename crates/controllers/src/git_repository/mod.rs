@@ -146,9 +146,9 @@ impl Controller for GitRepositories {
         let observed = match is_new(declared, &run.status()) {
             true => {
                 let progress = |status| progressing(declared, &status, None);
-                run.with_progress(PATIENCE, work, progress).await?
+                Box::pin(run.with_progress(PATIENCE, work, progress)).await?
             }
-            false => work.await,
+            false => Box::pin(work).await,
         };
         Ok(Seen::Observed(Box::new(observed)))
     }

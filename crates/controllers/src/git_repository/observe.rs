@@ -105,6 +105,7 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
         return Ok(Remote::new(&declared.url).with_timeout(timeout));
     }
     let namespace = &declared.key.namespace;
+    let owner = cx.tenants.mirror_owner(namespace).await;
     let failed = |error| Failure::secret(&error);
     let proxy = match &declared.proxy {
         Some(name) => {
@@ -142,7 +143,7 @@ async fn remote(cx: &Arc<Context>, declared: &Arc<Declared>) -> Result<Remote, F
         opened => Remote {
             proxy,
             timeout,
-            tenant: Some(cx.tenants.of(namespace).to_string()),
+            tenant: Some(owner),
             ..opened.map_err(failed)?
         },
     };

@@ -4,7 +4,7 @@ use std::io::{BufReader, Cursor};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use equate_api::meta::Reason;
+use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::Artifact;
 use equate_helm::package::{Package, merge_values};
 use equate_helm::repository::catalog::{Catalog, Offer};
@@ -20,6 +20,7 @@ use super::declared::{Declared, clean};
 use super::dependencies::add_missing;
 use super::origin::{LocalChart, Origin, Repository, too_large};
 use super::registry::{RegistryChart, Tagged};
+use crate::kit::processors::JobError;
 use crate::kit::read::chain;
 use crate::sources::charts::{HelmSettings, index_too_large, index_url};
 use crate::sources::failure::Failure;
@@ -108,15 +109,16 @@ pub(super) async fn publish(
     };
     let (storage, publisher) = (cx.kit.storage.clone(), declared.publisher.clone());
     let (own, bytes_max) = (build.clone(), cx.kit.charts.settings.chart_bytes_max);
-    let storing = cx.kit.processors.run(&declared.key.namespace, move || {
+    let store = move |go_on: &dyn Fn() -> bool| {
         let blob = Blob {
             file: &format!("{}-{}.tgz", own.file_name(), own.version),
             revision: &own.version,
             bytes_max,
         };
-        storage.publish_blob(&publisher, &blob, Cursor::new(&made.bytes))
-    });
-    match storing.done().await {
+        storage.publish_blob_pausing(&publisher, &blob, Cursor::new(&made.bytes), &Pauses::new(go_on))
+    };
+    let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
+    match processors.paced(&declared.key.namespace, limit, store).await {
         Ok(Ok(stored)) => Done::Published(Box::new(Published {
             stored,
             newest: newest(&cx.kit.storage, declared),
@@ -131,7 +133,13 @@ pub(super) async fn publish(
             };
             failed(failure, build)
         }
-        Err(_) => failed(broken(declared), build),
+        Err(error) => {
+            let doing = "unable to copy Helm chart to storage";
+            failed(
+                unfinished(&error, declared, Reason::ChartPackageError, doing),
+                build,
+            )
+        }
     }
 }
 
@@ -141,8 +149,12 @@ struct Made {
     added: usize,
 }
 
-fn broken(declared: &Declared) -> Failure {
-    Failure::broken(Reason::ChartPackageError, &declared.key)
+/// Work with the chart did not end. The same work may end later, so the chart never stalls.
+fn unfinished(error: &JobError, declared: &Declared, reason: Reason, doing: &str) -> Failure {
+    Failure {
+        condition: Some(ConditionType::BuildFailed),
+        ..Failure::unfinished(error, reason, &declared.key, doing)
+    }
 }
 
 /// The failure of a download.
@@ -235,11 +247,16 @@ async fn paced<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
     let done = processors.paced(&declared.key.namespace, limit, work).await;
-    done.unwrap_or_else(|error| {
-        let doing = "failed to merge chart values";
-        let failure = Failure::unfinished(&error, Reason::ValuesFilesError, &declared.key, doing);
-        Err(Step::Values.failed(failure.message))
-    })
+    done.unwrap_or_else(|error| Err(unmade(&error, declared)))
+}
+
+/// The chart was not loaded, or its values were not merged.
+pub(super) fn unmade(error: &JobError, declared: &Declared) -> Failure {
+    let step = match declared.values_files.is_empty() {
+        true => Step::Package.failed("failed to load chart"),
+        false => Step::Values.failed("failed to merge chart values"),
+    };
+    unfinished(error, declared, step.reason, &step.message)
 }
 
 /// Merges values files of a chart itself.
@@ -325,7 +342,11 @@ async fn from_files(
         .kit
         .processors
         .run(namespace, move || packed(&package, &settings));
-    let bytes = packing.done().await.map_err(|_| broken(declared))??;
+    let packed = packing.done().await;
+    let bytes = packed.map_err(|error| {
+        let step = Step::Package.failed("failed to package chart");
+        unfinished(&error, declared, step.reason, &step.message)
+    })??;
     Ok(Made {
         bytes,
         values_files,

@@ -24,7 +24,7 @@ use crate::sources::chart_tags::{is_complete, newest, packed, tag};
 use crate::sources::charts::{AccessSpec, access, normalized, timeout};
 use crate::sources::failure::Failure;
 use crate::sources::secrets::{secret, value};
-use crate::sources::selection::selected;
+use crate::sources::selection::{Unselected, among_tags};
 use crate::sources::signatures::{Required, Unverified};
 
 const SCHEME: &str = "oci://";
@@ -155,24 +155,28 @@ impl RegistryChart {
         if is_complete(range) && !remote.is_local() {
             return Ok(range.to_owned());
         }
-        let tags = without_worker(remote.tags()).await;
+        let range = range.to_owned();
+        let select = move |tags: &[String], go_on: &dyn Fn() -> bool| newest(tags, &range, go_on);
+        let (processors, namespace) = (&cx.kit.processors, &self.access.namespace);
+        let newest = among_tags(processors, &remote, namespace, self.limit, select).await;
+        let newest = newest.map_err(|why| match why {
+            Unselected::Tags(error) => self.unlisted(&error),
+            Unselected::Selection(why) => PullError::plain(why),
+        })?;
+        newest.map_err(PullError::plain)
+    }
+
+    fn unlisted(&self, error: &equate_registry::Error) -> PullError {
         let name = self.repository.path();
         let name = name.rsplit('/').next().unwrap_or_default();
-        let tags = tags.map_err(|error| {
-            let error = self.failed(&error);
-            PullError {
-                why: format!(
-                    "could not get tags for \"{name}\": could not fetch tags for \"{}\": {}",
-                    self.url, error.why
-                ),
-                ..error
-            }
-        })?;
-        let range = range.to_owned();
-        let select = move |go_on: &dyn Fn() -> bool| newest(&tags, &range, go_on);
-        let namespace = &self.access.namespace;
-        let newest = selected(&cx.kit.processors, namespace, self.limit, select).await;
-        newest.and_then(|newest| newest).map_err(PullError::plain)
+        let error = self.failed(error);
+        PullError {
+            why: format!(
+                "could not get tags for \"{name}\": could not fetch tags for \"{}\": {}",
+                self.url, error.why
+            ),
+            ..error
+        }
     }
 
     /// The manifest of a version.

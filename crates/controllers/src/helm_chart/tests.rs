@@ -1,15 +1,20 @@
 //! Decisions as values, and whole runs against a chart repository on loopback and a git repository.
 
+use std::time::Duration;
+
+use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::HelmChart;
 use equate_helm::package::Package;
 use equate_helm::{Chart, Limits};
 use equate_source::Pauses;
 use serde_json::{Value, json};
 
-use super::act::chart_values;
+use super::act::{chart_values, unmade};
 use super::build::{Build, with_metadata};
 use super::declared::{Declared, clean};
+use crate::kit::processors::JobError;
 use crate::sources::charts::HelmSettings;
+use crate::sources::failure::Failure;
 use crate::sources::testing::{GIT_URL, Host, Session, chart, digest, index, told};
 
 const KIND: &str = "HelmChart";
@@ -57,6 +62,83 @@ fn values_files_are_merged_until_nobody_waits() {
         (merged.is_ok(), asked.get())
     };
     assert_eq!((merged(5), merged(3)), ((true, 5), (false, 4)));
+}
+
+#[test]
+fn work_that_does_not_end_is_done_again() {
+    let check = |files: &[&str], error: JobError, reason: Reason, message: &str| {
+        let own = declared(&json!({
+            "chart": "app", "interval": "1m", "valuesFiles": files,
+            "sourceRef": { "kind": "HelmRepository", "name": "charts" },
+        }));
+        let expected = Failure::passing(ConditionType::BuildFailed, reason, message);
+        assert_eq!(unmade(&error, &own), expected);
+    };
+    check(
+        &[],
+        JobError::Late(Duration::from_secs(60)),
+        Reason::ChartPackageError,
+        "chart package error: failed to load chart: it takes longer than 1m0s of a processor; use fewer files or \
+         patterns, or raise --timeout-max",
+    );
+    check(
+        &["a.yaml"],
+        JobError::NoThread,
+        Reason::ValuesFilesError,
+        "values files merge error: failed to merge chart values: cannot start a thread; raise the limit of processes \
+         of this container",
+    );
+    check(
+        &[],
+        JobError::Panicked(String::new()),
+        Reason::ChartPackageError,
+        "internal error while reconciling apps/app; see the controller's log",
+    );
+}
+
+/// The commits and charts would take minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_work_does_not_stall() {
+    let session = Session::limited(Duration::from_secs(2)).await;
+    let values: String = (0..10_000)
+        .map(|number| format!("a{number}: {{b: c}}\n"))
+        .collect();
+    let mut files = vec![(
+        "app/Chart.yaml",
+        Some("{apiVersion: v2, name: app, version: 1.0.0}"),
+    )];
+    files.push(("a.yaml", Some(&values)));
+    let names: Vec<String> = (0..400)
+        .map(|number| format!("{}{number}", "a".repeat(240)))
+        .collect();
+    files.extend(names.iter().map(|name| (&**name, Some("a"))));
+    session.repository.commit(&files).unwrap();
+    let patterns: String = (0..9000)
+        .map(|number| format!("*{}-{number}\n", "a".repeat(90)))
+        .collect();
+    for (name, ignore) in [("quick", None), ("late", Some(patterns))] {
+        let spec = json!({
+            "url": GIT_URL, "ref": { "branch": "main" }, "interval": "1h", "ignore": ignore,
+        });
+        session
+            .create("GitRepository", name, json!({ "spec": spec }))
+            .await;
+    }
+    let spec = json!({
+        "chart": "app", "interval": "1h", "valuesFiles": vec!["a.yaml"; 10_000],
+        "sourceRef": { "kind": "GitRepository", "name": "quick" },
+    });
+    session.create(KIND, "app", json!({ "spec": spec })).await;
+    let late = "it takes longer than 2s of a processor";
+    for (kind, name, reason) in [
+        (KIND, "app", "ValuesFilesError"),
+        ("GitRepository", "late", "GitOperationFailed"),
+    ] {
+        let status = session.ready(kind, name, reason, late).await;
+        let told = told(&status);
+        assert!(!told.iter().any(|line| line.starts_with("Stalled")), "{told:?}");
+    }
+    session.stop().await;
 }
 
 #[test]

@@ -7,7 +7,7 @@ use equate_api::meta::{ConditionType, Reason};
 use equate_api::source::Artifact;
 use equate_helm::repository::catalog::Catalog;
 use equate_helm::repository::index::IndexError;
-use equate_source::{Blob, Storage, Stored};
+use equate_source::{Blob, Pauses, Storage, Stored};
 
 use super::decide::{Index, Seen};
 use super::declared::Declared;
@@ -64,7 +64,7 @@ pub(super) async fn publish(
     };
     let (storage, publisher) = (kit.storage.clone(), declared.publisher.clone());
     let (settings, revision) = (kit.charts.settings.clone(), revision.to_owned());
-    let publishing = kit.processors.run(&declared.key.namespace, move || {
+    let work = move |go_on: &dyn Fn() -> bool| {
         let unusable = |error: IndexError| {
             Failure::passing(
                 ConditionType::FetchFailed,
@@ -84,14 +84,19 @@ pub(super) async fn publish(
             revision: &revision,
             bytes_max: settings.index_bytes_max,
         };
-        let stored = storage.publish_blob(&publisher, &blob, text);
+        let stored = storage.publish_blob_pausing(&publisher, &blob, text, &Pauses::new(go_on));
         let stored = stored.map_err(|error| Failure {
             message: format!("unable to save artifact to storage: {}", chain(&error)),
             ..Failure::storage(&error)
         })?;
         Ok((stored, catalog))
-    });
-    let (stored, catalog) = publishing.done().await.map_err(|_| broken())??;
+    };
+    let (processors, limit) = (&kit.processors, kit.settings.timeout_max);
+    let published = processors.paced(&declared.key.namespace, limit, work).await;
+    let (stored, catalog) = published.map_err(|error| {
+        let (reason, doing) = (Reason::IndexationFailed, "failed to store Helm repository index");
+        Failure::unfinished(&error, reason, &declared.key, doing)
+    })??;
     let keeping = kit
         .charts
         .keep(&declared.publisher, &stored.digest, Arc::new(catalog));

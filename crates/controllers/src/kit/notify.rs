@@ -1,9 +1,9 @@
 //! Posts events to a receiver, as Flux's controllers post theirs to notification-controller
 //! (`--events-addr`).
 //!
-//! One task posts: tenants take turns, and each has its events in order. The queue, the response time and the
-//! retries are bounded: an unresponsive receiver loses events, which are counted and logged, and blocks nothing. The answer 429 means that
-//! the event was posted lately and counts as success.
+//! One task posts: tenants take turns, and each has its events in order. Queue, response time and retries are
+//! bounded: an unresponsive receiver loses events, which are counted and logged. The answer 429 means that the
+//! event was posted lately and counts as success.
 
 use std::collections::BTreeMap;
 use std::fmt;

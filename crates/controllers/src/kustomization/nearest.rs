@@ -2,15 +2,12 @@
 
 use equate_source::{Entry, Tree};
 
-/// The names that are compared, and the bytes of a path and of a name: all of them are a tenant's.
 const NAMES_MAX: usize = 1_000;
 const PATH_BYTES_MAX: usize = 4_096;
 const NAME_BYTES_MAX: usize = 128;
-/// Names that are less alike are no suggestion; 1 means equal.
 const ALIKE_MIN: f64 = 0.6;
 
-/// The directory whose path differs in one name from a path that does not exist. What follows that name is
-/// left out if it does not exist either.
+/// The directory whose path differs in one name, up to that name if what follows does not exist.
 pub(super) fn directory(tree: &Tree, path: &str) -> Option<String> {
     if path.len() > PATH_BYTES_MAX {
         return None;

@@ -194,7 +194,9 @@ fn store(
             revision,
             bytes_max: limits.archive_bytes_max,
         };
-        let stored = cx.storage.publish_blob(&declared.publisher, &blob, layer);
+        let stored = cx
+            .storage
+            .publish_blob_pausing(&declared.publisher, &blob, layer, pauses);
         return stored.map_err(|error| failure::copied(&error));
     }
     let pack = cx

@@ -13,7 +13,7 @@ use super::declared::{Declared, Wanted, copies};
 use super::failure;
 use crate::kit::queue::without_worker;
 use crate::sources::failure::Failure;
-use crate::sources::selection::selected;
+use crate::sources::selection::{Unselected, among_tags};
 use crate::sources::store::{Form, is_stored};
 
 const LATEST: &str = "latest";
@@ -99,23 +99,22 @@ async fn newest(
     filter: Option<&str>,
 ) -> Result<Version, Failure> {
     let limit = cx.limit(declared);
-    let all = without_worker(remote.tags()).await;
-    let all = all.map_err(|error| failure::list(&declared.url, &error, limit))?;
-    if remote.is_local() && all == [LATEST] {
-        // a directory without versions stands for all of them
-        return Ok(Version::Tag(LATEST.to_owned()));
-    }
     let selector = declared.selector.as_ref();
     let media_type = selector.and_then(|selector| selector.media_type.as_deref());
     let is_chart = media_type == Some(tags::CHART_LAYER);
-    let (range, filter) = (range.to_owned(), filter.map(str::to_owned));
-    let select = move |go_on: &dyn Fn() -> bool| {
-        tags::newest(&all, &range, filter.as_deref(), is_chart, go_on).map(str::to_owned)
+    let (range, filter, is_local) = (range.to_owned(), filter.map(str::to_owned), remote.is_local());
+    let select = move |all: &[String], go_on: &dyn Fn() -> bool| {
+        // a directory without versions stands for all of them
+        match is_local && *all == [LATEST] {
+            true => Ok(LATEST.to_owned()),
+            false => tags::newest(all, &range, filter.as_deref(), is_chart, go_on).map(str::to_owned),
+        }
     };
-    let tag = selected(&cx.processors, &declared.key.namespace, limit, select).await;
-    let tag = tag.map_err(|why| failure::tag(&declared.url, &why))?;
+    let tag = among_tags(&cx.processors, remote, &declared.key.namespace, limit, select).await;
+    let tag = tag.map_err(|why| match why {
+        Unselected::Tags(error) => failure::list(&declared.url, &error, limit),
+        Unselected::Selection(why) => failure::tag(&declared.url, &why),
+    })?;
     let tag = tag.map_err(|error| failure::no_tag(&declared.url, &error))?;
-    // the selection may have waited for others
-    remote.begin_again();
     Version::tag(&tag).map_err(|error| failure::version(&error))
 }

@@ -33,6 +33,8 @@ impl fmt::Display for Contest {
 pub struct Contests {
     first: BTreeSet<Contest>,
     count: usize,
+    /// Whether some that are not named may count twice.
+    is_upper_bound: bool,
 }
 
 impl Contests {
@@ -53,12 +55,25 @@ impl Contests {
         }
     }
 
-    /// Adds others. Those that both name count once.
+    /// Adds others. Those that both name count once; others may count twice.
     pub fn merge(&mut self, more: &Self) {
         let known = more.first.intersection(&self.first).count();
-        self.count += more.count - known;
+        let all_named = self.are_all_named() && more.are_all_named();
+        self.is_upper_bound |= !(all_named || self.is_empty() || more.is_empty());
+        self.add_distinct(more);
+        self.count -= known;
+    }
+
+    /// Adds those with another owner.
+    fn add_distinct(&mut self, more: &Self) {
+        self.count += more.count;
+        self.is_upper_bound |= more.is_upper_bound;
         self.first.extend(more.first.iter().cloned());
         self.cut();
+    }
+
+    fn are_all_named(&self) -> bool {
+        self.count == self.first.len()
     }
 
     fn cut(&mut self) {
@@ -85,6 +100,7 @@ impl fmt::Display for Contests {
         }
         match self.count - self.first.len() {
             0 => Ok(()),
+            more if self.is_upper_bound => write!(f, " and up to {more} more"),
             more => write!(f, " and {more} more"),
         }
     }
@@ -143,7 +159,7 @@ impl AllContests {
         let mut all = Contests::default();
         let others = self.against(owner).filter_map(|other| self.by.get(other));
         for contests in others.filter_map(|others| others.get(owner)) {
-            all.merge(contests);
+            all.add_distinct(contests);
         }
         all
     }
@@ -229,5 +245,20 @@ mod tests {
         one.merge(&two);
         assert_eq!((one.first.len(), one.count), (5, 5));
         assert!(!one.to_string().contains("more"), "{one}");
+    }
+
+    #[test]
+    fn count_of_contests_that_both_may_report_is_an_upper_bound() {
+        let check = |one: std::ops::Range<usize>, two: std::ops::Range<usize>, expected: &str| {
+            let mut merged: Contests = of(1, one).iter().collect();
+            merged.merge(&of(1, two).iter().collect());
+            let text = merged.to_string();
+            assert!(text.ends_with(expected), "{text}");
+        };
+        check(0..30, 0..30, "and up to 40 more");
+        check(0..30, 40..41, "and up to 21 more");
+        check(0..30, 0..0, "/k01) and 20 more");
+        check(0..0, 0..30, "/k01) and 20 more");
+        check(0..10, 5..15, "/k01) and 5 more");
     }
 }

@@ -62,12 +62,17 @@ fn strict(text: &str) -> Option<SemVer> {
 /// The newest version of a range. Without a range, it is the newest without a prerelease. `go_on` is asked before each
 /// tag, and ends the search.
 pub(crate) fn newest(tags: &[String], range: &str, go_on: &dyn Fn() -> bool) -> Result<String, String> {
-    let versions = tags.iter().map_while(|tag| go_on().then_some(tag));
-    let versions = versions.filter_map(|tag| strict(&tag.replace('_', "+")));
     let range = if range.is_empty() { "*" } else { range };
     let constraint = Constraint::parse(range).map_err(|error| error.to_string())?;
-    let matching = versions.filter(|version| constraint.matches(version));
-    let newest = matching.max_by(SemVer::order_with_metadata);
+    let mut matching = Vec::new();
+    for tag in tags {
+        if !go_on() {
+            return Err("the choice of a version ended early".to_owned());
+        }
+        let version = strict(&tag.replace('_', "+"));
+        matching.extend(version.filter(|version| constraint.matches(version)));
+    }
+    let newest = matching.into_iter().max_by(SemVer::order_with_metadata);
     newest
         .map(|version| version.original().to_owned())
         .ok_or_else(|| {
@@ -106,6 +111,10 @@ mod tests {
             Err("could not locate a version matching provided version string 3.x"),
         );
         check("one", Err("improper constraint: \"one\""));
+        let steps = std::cell::Cell::new(tags.len() - 1);
+        let go_on = || steps.replace(steps.get().saturating_sub(1)) > 0;
+        let ended = newest(&tags, "", &go_on).unwrap_err();
+        assert_eq!(ended, "the choice of a version ended early");
         for (text, is_complete) in [
             ("1.2.3", true),
             ("1.2.3-a+b", true),

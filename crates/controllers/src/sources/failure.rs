@@ -110,13 +110,17 @@ impl Failure {
 
     /// Work on a processor did not end. `doing` is the beginning of the message.
     pub(crate) fn unfinished(error: &JobError, reason: Reason, key: &Key, doing: &str) -> Self {
-        let JobError::Late(limit) = error else {
-            return Self::broken(reason, key);
+        let message = match error {
+            JobError::Late(limit) => {
+                let limit: equate_api::meta::Duration = (*limit).into();
+                format!(
+                    "{doing}: it takes longer than {limit} of a processor; use fewer files or patterns, or raise \
+                     --timeout-max"
+                )
+            }
+            JobError::NoThread | JobError::Displaced => format!("{doing}: {}", chain(error)),
+            JobError::Panicked(_) => return Self::broken(reason, key),
         };
-        let limit: equate_api::meta::Duration = (*limit).into();
-        let message = format!(
-            "{doing}: it takes longer than {limit} of a processor; use fewer files or patterns, or raise --timeout-max"
-        );
         Self::passing(ConditionType::FetchFailed, reason, message)
     }
 
@@ -124,5 +128,30 @@ impl Failure {
     pub(crate) fn broken(reason: Reason, key: &Key) -> Self {
         let message = format!("internal error while reconciling {key}; see the controller's log");
         Self::passing(ConditionType::FetchFailed, reason, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn unfinished_work_has_advice() {
+        let check = |error: JobError, expected: &str| {
+            let failure =
+                Failure::unfinished(&error, Reason::Failed, &Key::new("apps", "app"), "cannot make it");
+            assert_eq!((&*failure.message, failure.retry), (expected, Retry::Backoff));
+        };
+        let late = "cannot make it: it takes longer than 1m0s of a processor; use fewer files or patterns, or raise \
+                    --timeout-max";
+        check(JobError::Late(Duration::from_secs(60)), late);
+        let thread = "cannot make it: cannot start a thread; raise the limit of processes of this container";
+        check(JobError::NoThread, thread);
+        let memory = "cannot make it: all builds together used too much memory";
+        check(JobError::Displaced, memory);
+        let defect = "internal error while reconciling apps/app; see the controller's log";
+        check(JobError::Panicked("a secret".to_owned()), defect);
     }
 }

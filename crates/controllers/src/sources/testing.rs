@@ -28,6 +28,7 @@ use kube::api::{
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::engine::Builder;
 use crate::kit::backoff::Jitter;
 use crate::sources::charts::HelmSettings;
 use crate::{Engine, all};
@@ -152,6 +153,12 @@ impl Session {
         Self::with(settings, &[], &["source-controller"]).await
     }
 
+    /// With this limit for one build, fetch or download.
+    pub(crate) async fn limited(timeout_max: Duration) -> Session {
+        let settings = |builder: Builder| builder.timeout_max(timeout_max);
+        Self::configured(settings, &[], &["source-controller"]).await
+    }
+
     /// With more kinds, and the controllers of these names.
     pub(crate) async fn with(
         settings: HelmSettings,
@@ -165,6 +172,15 @@ impl Session {
     pub(crate) async fn standing_in(
         settings: HelmSettings,
         egress: Egress,
+        more: &[CustomResourceDefinition],
+        controllers: &[&str],
+    ) -> Session {
+        let settings = |builder: Builder| builder.egress(egress).configure(settings);
+        Self::configured(settings, more, controllers).await
+    }
+
+    async fn configured(
+        settings: impl FnOnce(Builder) -> Builder,
         more: &[CustomResourceDefinition],
         controllers: &[&str],
     ) -> Session {
@@ -188,16 +204,12 @@ impl Session {
         let mirrors = mirrors.instead_of(GIT_URL, repository.path());
         let artifacts = folder.path().join("artifacts");
         let storage = Storage::open(artifacts, "http://source:9090", Retention::default()).unwrap();
-        let engine = Engine::builder(cluster.client())
+        let builder = Engine::builder(cluster.client())
             .controllers(all().only(controllers))
             .mirrors(mirrors)
             .storage(storage)
-            .egress(egress)
-            .jitter(Jitter::none())
-            .configure(settings)
-            .start()
-            .await
-            .unwrap();
+            .jitter(Jitter::none());
+        let engine = settings(builder).start().await.unwrap();
         Session {
             cluster,
             repository,

@@ -81,7 +81,7 @@ async fn artifacts_are_pushed_and_pulled_without_credentials() {
     let (digest, _) = push(&remote, "v1", b"first").await;
     push(&remote, "v2", b"second").await;
     check(&remote, "v1", &digest, b"first").await;
-    assert_eq!(remote.tags().await.unwrap(), ["v1", "v2"]);
+    assert_eq!(*remote.tags().await.unwrap(), ["v1", "v2"]);
     // this registry has no referrers API: they are looked for at a tag
     assert_eq!(remote.referrers(&digest, None).await.unwrap().len(), 0);
     let unknown = open(&server, "team/nothing", anonymous());
@@ -198,7 +198,7 @@ fn packages_of_a_forge_are_pushed_and_pulled() {
             wanted.push(tag);
         }
         wanted.sort();
-        let mut tags = remote.tags().await.unwrap();
+        let mut tags = remote.tags().await.unwrap().to_vec();
         tags.sort();
         assert_eq!(tags, wanted);
         assert_eq!(remote.referrers(&digest, None).await.unwrap().len(), 0);

@@ -11,7 +11,7 @@ use tar::{Archive, Entry, EntryType, PaxExtensions};
 use super::ArchiveError;
 use super::bounded::{Bounded, Expanding, ReachedLimit};
 use crate::limits::{LimitExceeded, Limits};
-use crate::pauses::Pauses;
+use crate::pauses::{Pauses, Stopped};
 use crate::tree::{Building, Content, Packing, Tree};
 
 /// The overhead of an entry: a header, padding, a long name.
@@ -27,7 +27,15 @@ impl Tree {
     /// Absolute paths, `..`, hard links, special and sparse files, an exceeded limit, or bytes that are not
     /// an archive.
     pub fn from_archive(archive: impl Read, limits: &Limits) -> Result<Tree, ArchiveError> {
-        Tree::read_archive(archive, limits, None, &Pauses::none())
+        Tree::from_archive_pausing(archive, limits, &Pauses::none())
+    }
+
+    pub(crate) fn from_archive_pausing(
+        archive: impl Read,
+        limits: &Limits,
+        pauses: &Pauses<'_>,
+    ) -> Result<Tree, ArchiveError> {
+        Tree::read_archive(archive, limits, None, pauses)
     }
 
     /// Like [`Tree::from_archive`], with the content of files in `pack`, an empty file.
@@ -77,6 +85,7 @@ impl Tree {
         let mut path = String::new();
         let read = entries(&mut expanded, limits, pack.as_mut(), &mut path);
         match (read, reached.get()) {
+            (Err(ArchiveError::Malformed(_)), _) if pauses.is_stopped() => Err(Stopped.into()),
             (Err(ArchiveError::Malformed(_)), Some(limit)) => Err(ArchiveError::Limit { path, limit }),
             (read, _) => read,
         }

@@ -7,14 +7,13 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::Path;
 
-use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
-use tempfile::NamedTempFile;
 
 use super::file_name::MediaType;
-use super::record::{self, Content, Fingerprint, Record};
-use super::{Place, Publisher, Storage, StorageError, Stored};
+use super::record::{self, Arrived, Content, Fingerprint, Record};
+use super::{Next, Place, Publisher, Storage, StorageError, Stored};
 use crate::limits::LimitExceeded;
+use crate::pauses::Pauses;
 
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -81,29 +80,43 @@ impl Storage {
         blob: &Blob<'_>,
         content: impl Read,
     ) -> Result<Stored, StorageError> {
+        self.publish_blob_pausing(publisher, blob, content, &Pauses::none())
+    }
+
+    /// Like [`Storage::publish_blob`], with pauses.
+    ///
+    /// # Errors
+    /// As [`Storage::publish_blob`], if the work is to end, and if the place's artifacts are removed meanwhile.
+    pub fn publish_blob_pausing(
+        &self,
+        publisher: &Publisher,
+        blob: &Blob<'_>,
+        content: impl Read,
+        pauses: &Pauses<'_>,
+    ) -> Result<Stored, StorageError> {
         let place = publisher.place();
         let media_type = MediaType::of_file(blob.file)?;
-        let directory = self.claim(publisher)?;
+        let directory = self.claim(publisher, pauses)?;
         self.check_share(place)?;
-        let arrived = arrive(&directory, place, blob, content)?;
-        let record = match self.same_blob(place, blob.file, &arrived.digest) {
-            Some(record) if record.revision.as_deref() == Some(blob.revision) => record,
-            Some(record) => Record {
-                revision: Some(blob.revision.to_owned()),
-                updated: Timestamp::now(),
-                ..record
-            },
-            None => persist(arrived, &directory, blob, media_type)?,
+        let arrived = arrive(
+            &self.shared.root,
+            &directory,
+            (place, blob, media_type),
+            content,
+            pauses,
+        )?;
+        let next = match self.same_blob(place, blob.file, &arrived.digest) {
+            Some(record) => Next::Known(record),
+            None => Next::Arrived(arrived),
         };
-        let stored = self.stored(place, &record, blob.revision, None);
-        self.add(publisher, record);
+        let record = self.store(publisher, (blob.file, blob.revision), next, pauses)?;
         self.collect(place)?;
-        Ok(stored)
+        Ok(self.stored(place, &record, blob.revision, None))
     }
 
     /// Opens the source's artifact with this digest, blob or archive. `None` if it is missing or damaged.
     pub fn open_blob(&self, publisher: &Publisher, digest: &str) -> Option<StoredFile> {
-        let record = self.find(publisher, digest)?;
+        let record = self.find(publisher, digest, &Pauses::none())?;
         self.open_whole(publisher.place(), &record)
     }
 
@@ -146,21 +159,16 @@ impl Storage {
     }
 }
 
-struct Arrived {
-    file: NamedTempFile,
-    digest: String,
-    size: u64,
-}
-
 fn arrive(
+    root: &Path,
     directory: &Path,
-    place: &Place,
-    blob: &Blob<'_>,
+    (place, blob, media_type): (&Place, &Blob<'_>, MediaType),
     mut content: impl Read,
+    pauses: &Pauses<'_>,
 ) -> Result<Arrived, StorageError> {
     let path = directory.join(blob.file);
     let failed = |source| StorageError::of("write", &path, source);
-    let mut file = record::temporary(directory).map_err(failed)?;
+    let mut file = record::temporary(root).map_err(failed)?;
     let mut hash = Sha256::new();
     let mut size = 0_u64;
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -187,32 +195,13 @@ fn arrive(
         }
         hash.update(&buffer[..read]);
         file.write_all(&buffer[..read]).map_err(failed)?;
+        pauses.count(read)?;
     }
     Ok(Arrived {
         file,
+        media_type,
         digest: record::digest_text(hash),
         size,
-    })
-}
-
-fn persist(
-    arrived: Arrived,
-    directory: &Path,
-    blob: &Blob<'_>,
-    media_type: MediaType,
-) -> Result<Record, StorageError> {
-    let path = directory.join(blob.file);
-    let failed = |source| StorageError::of("write", &path, source);
-    let renamed = arrived.file.persist(&path);
-    renamed.map_err(|error| failed(error.error))?;
-    Ok(Record {
-        file: blob.file.to_owned(),
-        media_type,
-        digest: Some(arrived.digest),
-        fingerprint: Some(Fingerprint::of(&path).map_err(failed)?),
-        size: arrived.size,
-        revision: Some(blob.revision.to_owned()),
-        updated: Timestamp::now(),
         content: Content::Blob(None),
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! Each source has a directory `<kind>/<namespace>/<name>` with a file per recent revision: the archive of a
 //! tree, or a blob. A file beside them binds them to the uid of the source: a digest opens an artifact only
-//! together with the source that published it. Files are written beside their place and renamed, so readers
+//! together with the source that published it. Files are written in the root and renamed to their place, so readers
 //! never see partial ones. Files of this process are trusted while size and time are unchanged. Files found
 //! after a restart, or found changed, are hashed before they are read, and only a request for their digest
 //! makes them artifacts again. Damaged files are never served: their source publishes again.
@@ -36,7 +36,7 @@ use crate::tree::{ContentId, Tree};
 pub use blob::{Blob, StoredFile};
 pub use file_name::{FileNameError, MediaType};
 pub use place::{Place, PlaceError, Publisher};
-use record::{Content, Fingerprint, Kept, Record, file_digest};
+use record::{Arrived, Content, Fingerprint, Kept, Record, file_digest, file_digest_pausing};
 pub use retention::Retention;
 
 /// The store of artifacts. Clones share everything.
@@ -53,6 +53,14 @@ struct Shared {
     share: Share,
     limits: Limits,
     places: Mutex<BTreeMap<Place, Kept>>,
+    /// How often artifacts of a place were removed. Locked while files come to places or go; before `places`.
+    removals: Mutex<u64>,
+}
+
+/// The next artifact of a source.
+enum Next {
+    Known(Record),
+    Arrived(Arrived),
 }
 
 /// The part of the disk that each namespace may have for artifacts.
@@ -177,6 +185,12 @@ pub enum StorageError {
         #[source]
         source: Box<ArchiveError>,
     },
+    /// The artifacts of the place were removed during the work.
+    #[error("cannot store {place}: its artifacts were removed meanwhile, as of a deleted source")]
+    Removed {
+        /// The artifact's place.
+        place: Place,
+    },
     /// The work was ended at a pause.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -224,6 +238,7 @@ impl Storage {
             retention,
             share,
             limits: Limits::default(),
+            removals: Mutex::new(0),
         };
         Ok(Storage {
             shared: Arc::new(shared),
@@ -247,7 +262,7 @@ impl Storage {
     /// Like [`Storage::publish`], with pauses.
     ///
     /// # Errors
-    /// As [`Storage::publish`], and if the work is to end.
+    /// As [`Storage::publish`], if the work is to end, and if the place's artifacts are removed meanwhile.
     pub fn publish_pausing(
         &self,
         publisher: &Publisher,
@@ -255,32 +270,25 @@ impl Storage {
         tree: &Tree,
         pauses: &Pauses<'_>,
     ) -> Result<Stored, StorageError> {
-        // the place may be another source's by now
-        pauses.here()?;
         let place = publisher.place();
         let file = place::file_name(revision).ok_or_else(|| StorageError::Revision {
             revision: revision.to_owned(),
         })?;
-        let directory = self.claim(publisher)?;
-        let same = self.same_tree(place, tree.id());
-        let record = match same {
-            Some(record) if record.file == file && record.revision.as_deref() == Some(revision) => record,
-            Some(record) => record::link_revision(&directory, record, &file, revision)?,
+        let directory = self.claim(publisher, pauses)?;
+        let root = &self.shared.root;
+        let next = match self.same_tree(place, tree.id()) {
+            Some(record) if record.file == file => Next::Known(record),
+            Some(record) => Next::Arrived(record::copy(root, &directory, record)?),
             None => {
                 self.check_share(place)?;
-                record::write(
-                    &directory,
-                    place,
-                    (&file, revision),
-                    tree,
-                    &self.shared.limits,
-                    pauses,
-                )?
+                let (path, limits) = (directory.join(&file), &self.shared.limits);
+                let written = record::write(root, &path, (place, revision), tree, limits, pauses)?;
+                Next::Arrived(written)
             }
         };
+        let record = self.store(publisher, (&file, revision), next, pauses)?;
         let stored = self.stored(place, &record, revision, Some(tree));
         self.keep(tree, directory.join(&file), stored.digest.clone());
-        self.add(publisher, record);
         self.collect(place)?;
         Ok(stored)
     }
@@ -308,7 +316,9 @@ impl Storage {
     ) -> Result<Option<Stored>, StorageError> {
         self.adopt_as(publisher, path, digest, revision, |record, full| {
             let known = record.content.tree().cloned();
-            known.or_else(|| self.read(full)).map(Content::Tree)
+            known
+                .or_else(|| self.read(full, &Pauses::none()))
+                .map(Content::Tree)
         })
     }
 
@@ -368,7 +378,11 @@ impl Storage {
         };
         let stored = self.stored(place, &record, revision, tree);
         record.content = content;
-        self.claim(publisher)?;
+        let _removals = self.removals();
+        if self.own_record(publisher, |own| own.file == file).is_none() {
+            return Ok(None);
+        }
+        self.bind(publisher)?;
         self.add(publisher, record);
         Ok(Some(stored))
     }
@@ -376,8 +390,28 @@ impl Storage {
     /// The tree of the source's artifact with this digest. After a restart it is read once from its
     /// archive. A chart or a layer has a tree, too; an index and other blobs have none.
     pub fn tree(&self, publisher: &Publisher, digest: &str) -> Option<Tree> {
+        self.find_tree(publisher, digest, &Pauses::none())
+    }
+
+    /// Like [`Storage::tree`], with pauses.
+    ///
+    /// # Errors
+    /// The work is to end.
+    pub fn tree_pausing(
+        &self,
+        publisher: &Publisher,
+        digest: &str,
+        pauses: &Pauses<'_>,
+    ) -> Result<Option<Tree>, Stopped> {
+        match self.find_tree(publisher, digest, pauses) {
+            None if pauses.is_stopped() => Err(Stopped),
+            found => Ok(found),
+        }
+    }
+
+    fn find_tree(&self, publisher: &Publisher, digest: &str, pauses: &Pauses<'_>) -> Option<Tree> {
         let place = publisher.place();
-        let mut record = self.find(publisher, digest)?;
+        let mut record = self.find(publisher, digest, pauses)?;
         if let Some(tree) = record.content.tree() {
             return Some(tree.clone());
         }
@@ -385,10 +419,10 @@ impl Storage {
             return None;
         }
         let full = self.shared.root.join(place.path()).join(&record.file);
-        if !record.verified(&full) && file_digest(&full).ok()?.as_deref() != Some(digest) {
+        if !record.verified(&full) && file_digest_pausing(&full, pauses).ok()?.as_deref() != Some(digest) {
             return None;
         }
-        let tree = self.read(&full)?;
+        let tree = self.read(&full, pauses)?;
         record.content = Content::Blob(Some(tree.clone()));
         self.replace(place, record);
         Some(tree)
@@ -420,6 +454,12 @@ impl Storage {
     /// # Errors
     /// A file cannot be removed.
     pub fn remove(&self, place: &Place) -> Result<(), StorageError> {
+        let mut removals = self.removals();
+        *removals = removals.wrapping_add(1);
+        self.clear(place)
+    }
+
+    fn clear(&self, place: &Place) -> Result<(), StorageError> {
         self.places().remove(place);
         let directory = self.shared.root.join(place.path());
         match fs::remove_dir_all(&directory) {
@@ -502,30 +542,77 @@ impl Storage {
         record.verified(&directory.join(&record.file)).then_some(record)
     }
 
-    /// Makes the directory of a source. Files of an earlier one are removed first, so none of them is bound.
-    fn claim(&self, publisher: &Publisher) -> Result<PathBuf, StorageError> {
-        let place = publisher.place();
-        let directory = self.shared.root.join(place.path());
-        record::make_directory(&directory)?;
+    /// Changes files of places if the work goes on. Its question may wait for other work, so no lock is held. A
+    /// removal after a question asks again: a source ends its work before its artifacts are removed.
+    fn change<T>(
+        &self,
+        pauses: &Pauses<'_>,
+        change: impl FnOnce() -> Result<T, StorageError>,
+    ) -> Result<T, StorageError> {
+        let mut before = *self.removals();
+        loop {
+            pauses.here()?;
+            let removals = self.removals();
+            if *removals == before {
+                return change();
+            }
+            before = *removals;
+        }
+    }
+
+    /// Makes the directory of a source.
+    fn claim(&self, publisher: &Publisher, pauses: &Pauses<'_>) -> Result<PathBuf, StorageError> {
+        self.change(pauses, || self.bind(publisher))
+    }
+
+    /// Files of an earlier source are removed first, so none of them is bound.
+    fn bind(&self, publisher: &Publisher) -> Result<PathBuf, StorageError> {
+        let (place, root) = (publisher.place(), &self.shared.root);
+        let directory = root.join(place.path());
         let bound = self.places().get(place).and_then(|kept| kept.uid.clone());
-        if bound.as_deref() == Some(publisher.uid()) {
-            return Ok(directory);
+        let is_own = bound.as_deref() == Some(publisher.uid());
+        if bound.is_some() && !is_own {
+            self.clear(place)?;
         }
-        if bound.is_some() {
-            self.remove(place)?;
-            record::make_directory(&directory)?;
+        record::make_directory(&directory)?;
+        if !is_own {
+            record::bind(root, &directory, publisher.uid())?;
+            self.places().entry(place.clone()).or_default().uid = Some(publisher.uid().to_owned());
         }
-        record::bind(&directory, publisher.uid())?;
-        self.places().entry(place.clone()).or_default().uid = Some(publisher.uid().to_owned());
         Ok(directory)
     }
 
-    fn find(&self, publisher: &Publisher, digest: &str) -> Option<Record> {
-        let known = self.own_record(publisher, |record| record.digest.as_deref() == Some(digest));
-        known.or_else(|| self.unhashed(publisher, digest))
+    /// Makes an artifact the newest of a source that has claimed its place.
+    fn store(
+        &self,
+        publisher: &Publisher,
+        (file, revision): (&str, &str),
+        next: Next,
+        pauses: &Pauses<'_>,
+    ) -> Result<Record, StorageError> {
+        let place = publisher.place();
+        self.change(pauses, || {
+            let bound = self.places().get(place).and_then(|kept| kept.uid.clone());
+            if bound.as_deref() != Some(publisher.uid()) {
+                return Err(StorageError::Removed { place: place.clone() });
+            }
+            let record = match next {
+                Next::Known(record) => record.at(revision),
+                Next::Arrived(arrived) => {
+                    arrived.persist(&self.shared.root.join(place.path()), file, revision)?
+                }
+            };
+            self.add(publisher, record.clone());
+            Ok(record)
+        })
     }
 
-    fn unhashed(&self, publisher: &Publisher, digest: &str) -> Option<Record> {
+    fn find(&self, publisher: &Publisher, digest: &str, pauses: &Pauses<'_>) -> Option<Record> {
+        let known = self.own_record(publisher, |record| record.digest.as_deref() == Some(digest));
+        known.or_else(|| self.unhashed(publisher, digest, pauses))
+    }
+
+    fn unhashed(&self, publisher: &Publisher, digest: &str, pauses: &Pauses<'_>) -> Option<Record> {
         let place = publisher.place();
         let kept = self.places().get(place).cloned()?;
         let mut open = kept
@@ -536,7 +623,7 @@ impl Storage {
         open.find_map(|mut record| {
             let full = self.shared.root.join(place.path()).join(&record.file);
             let fingerprint = Fingerprint::of(&full).ok();
-            let found = file_digest(&full).ok()??;
+            let found = file_digest_pausing(&full, pauses).ok()??;
             let is_asked = found == digest;
             (record.digest, record.fingerprint) = (Some(found), fingerprint);
             self.replace(place, record.clone());
@@ -544,12 +631,13 @@ impl Storage {
         })
     }
 
-    fn read(&self, path: &Path) -> Option<Tree> {
+    fn read(&self, path: &Path, pauses: &Pauses<'_>) -> Option<Tree> {
         let read = fs::File::open(path)
             .map_err(ArchiveError::Malformed)
-            .and_then(|file| Tree::from_archive(file, &self.shared.limits));
-        read.inspect_err(|error| {
-            tracing::warn!(path = %path.display(), error = error as &dyn std::error::Error, "artifact not usable");
+            .and_then(|file| Tree::from_archive_pausing(file, &self.shared.limits, pauses));
+        read.inspect_err(|error| match error {
+            ArchiveError::Stopped(_) => {}
+            error => tracing::warn!(path = %path.display(), error = error as &dyn std::error::Error, "artifact not usable"),
         })
         .ok()
     }
@@ -561,7 +649,7 @@ impl Storage {
                 shared: shared.upgrade()?,
             };
             let whole = file_digest(&archive).ok()?.as_deref() == Some(&*digest);
-            whole.then(|| storage.read(&archive)).flatten()
+            whole.then(|| storage.read(&archive, &Pauses::none())).flatten()
         }));
     }
 
@@ -613,6 +701,13 @@ impl Storage {
             }
             _ => Ok(()),
         }
+    }
+
+    fn removals(&self) -> MutexGuard<'_, u64> {
+        self.shared
+            .removals
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every statement leaves the index consistent, so a panic elsewhere is harmless.

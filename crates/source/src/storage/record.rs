@@ -91,24 +91,70 @@ impl Fingerprint {
 }
 
 impl Record {
+    /// The same file for another revision.
+    pub(super) fn at(self, revision: &str) -> Record {
+        match self.revision.as_deref() == Some(revision) {
+            true => self,
+            false => Record {
+                revision: Some(revision.to_owned()),
+                updated: Timestamp::now(),
+                ..self
+            },
+        }
+    }
+
     pub(super) fn verified(&self, path: &Path) -> bool {
         self.digest.is_some() && self.fingerprint.is_some() && Fingerprint::of(path).ok() == self.fingerprint
     }
 }
 
+/// A complete file that is not at its place yet.
+pub(super) struct Arrived {
+    pub(super) file: NamedTempFile,
+    pub(super) media_type: MediaType,
+    pub(super) digest: String,
+    pub(super) size: u64,
+    pub(super) content: Content,
+}
+
+impl Arrived {
+    /// Renames the file to its name in a place's directory.
+    pub(super) fn persist(
+        self,
+        directory: &Path,
+        file: &str,
+        revision: &str,
+    ) -> Result<Record, StorageError> {
+        let path = directory.join(file);
+        let failed = |source| StorageError::of("write", &path, source);
+        let renamed = self.file.persist(&path);
+        renamed.map_err(|error| failed(error.error))?;
+        Ok(Record {
+            file: file.to_owned(),
+            media_type: self.media_type,
+            digest: Some(self.digest),
+            fingerprint: Some(Fingerprint::of(&path).map_err(failed)?),
+            size: self.size,
+            revision: Some(revision.to_owned()),
+            updated: Timestamp::now(),
+            content: self.content,
+        })
+    }
+}
+
+/// Writes the archive of a tree below `root`; `path` is for errors.
 pub(super) fn write(
-    directory: &Path,
-    place: &Place,
-    (file, revision): (&str, &str),
+    root: &Path,
+    path: &Path,
+    (place, revision): (&Place, &str),
     tree: &Tree,
     limits: &Limits,
     pauses: &Pauses<'_>,
-) -> Result<Record, StorageError> {
-    let path = directory.join(file);
-    let failed = |source| StorageError::of("write", &path, source);
-    let mut temporary = temporary(directory).map_err(failed)?;
+) -> Result<Arrived, StorageError> {
+    let failed = |source| StorageError::of("write", path, source);
+    let mut file = temporary(root).map_err(failed)?;
     let archived = tree
-        .write_archive_pausing(io::BufWriter::new(temporary.as_file_mut()), limits, pauses)
+        .write_archive_pausing(io::BufWriter::new(file.as_file_mut()), limits, pauses)
         .map_err(|error| match error {
             crate::ArchiveError::Write(source) => failed(source),
             crate::ArchiveError::Stopped(stopped) => stopped.into(),
@@ -118,50 +164,43 @@ pub(super) fn write(
                 source: Box::new(source),
             },
         })?;
-    temporary.persist(&path).map_err(|error| failed(error.error))?;
-    Ok(Record {
-        file: file.to_owned(),
+    Ok(Arrived {
+        file,
         media_type: MediaType::Gzip,
-        digest: Some(archived.digest),
-        fingerprint: Some(Fingerprint::of(&path).map_err(failed)?),
+        digest: archived.digest,
         size: archived.size,
-        revision: Some(revision.to_owned()),
-        updated: Timestamp::now(),
         content: Content::Tree(tree.clone()),
     })
 }
 
-/// An unpublished file of mode 0600: renaming publishes it, dropping removes it.
-pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(WRITING).tempfile_in(directory)
+/// An unpublished file of mode 0600: renaming publishes it, dropping removes it. It is not in the directory of a
+/// place, which may be removed meanwhile.
+pub(super) fn temporary(root: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(WRITING).tempfile_in(root)
 }
 
-pub(super) fn link_revision(
-    directory: &Path,
-    record: Record,
-    file: &str,
-    revision: &str,
-) -> Result<Record, StorageError> {
-    let path = directory.join(file);
-    let failed = |source| StorageError::of("write", &path, source);
-    if record.file != file {
-        let mut temporary = temporary(directory).map_err(failed)?;
-        let mut from = fs::File::open(directory.join(&record.file)).map_err(failed)?;
-        io::copy(&mut from, temporary.as_file_mut()).map_err(failed)?;
-        temporary.persist(&path).map_err(|error| failed(error.error))?;
-    }
-    Ok(Record {
-        file: file.to_owned(),
-        fingerprint: Some(Fingerprint::of(&path).map_err(failed)?),
-        revision: Some(revision.to_owned()),
-        updated: Timestamp::now(),
-        ..record
+/// Copies an archive of the same tree.
+pub(super) fn copy(root: &Path, directory: &Path, record: Record) -> Result<Arrived, StorageError> {
+    let path = directory.join(&record.file);
+    let failed = |source| StorageError::of("copy", &path, source);
+    let mut file = temporary(root).map_err(failed)?;
+    let mut from = fs::File::open(&path).map_err(failed)?;
+    io::copy(&mut from, file.as_file_mut()).map_err(failed)?;
+    Ok(Arrived {
+        file,
+        media_type: record.media_type,
+        digest: record.digest.unwrap_or_default(),
+        size: record.size,
+        content: record.content,
     })
 }
 
 /// The files below `root`, oldest first. Removes partial files of a killed process, and skips names that
 /// the store does not use (Flux's `.lock`).
 pub(super) fn find_files(root: &Path) -> Result<BTreeMap<Place, Kept>, StorageError> {
+    for file in names(root, fs::FileType::is_file)? {
+        remove_partial(root, &file)?;
+    }
     let mut places = BTreeMap::new();
     for kind in directories(root)? {
         for namespace in directories(&root.join(&kind))? {
@@ -178,10 +217,10 @@ pub(super) fn find_files(root: &Path) -> Result<BTreeMap<Place, Kept>, StorageEr
 }
 
 /// Binds the files of a directory to a source.
-pub(super) fn bind(directory: &Path, uid: &str) -> Result<(), StorageError> {
+pub(super) fn bind(root: &Path, directory: &Path, uid: &str) -> Result<(), StorageError> {
     let path = directory.join(BINDING);
     let failed = |source| StorageError::of("write", &path, source);
-    let mut temporary = temporary(directory).map_err(failed)?;
+    let mut temporary = temporary(root).map_err(failed)?;
     io::Write::write_all(&mut temporary, format!("{BINDING_FORMAT} {uid}\n").as_bytes()).map_err(failed)?;
     temporary.persist(&path).map_err(|error| failed(error.error))?;
     Ok(())
@@ -211,9 +250,10 @@ fn files(directory: &Path) -> Result<Vec<Record>, StorageError> {
     for file in names(directory, fs::FileType::is_file)? {
         let path = directory.join(&file);
         let failed = |source| StorageError::of("read", &path, source);
-        if file.starts_with(WRITING) {
-            fs::remove_file(&path).map_err(|source| StorageError::of("remove", &path, source))?;
-        } else if let Ok(media_type) = MediaType::of_file(&file) {
+        if remove_partial(directory, &file)? {
+            continue;
+        }
+        if let Ok(media_type) = MediaType::of_file(&file) {
             let found = Fingerprint::of(&path).map_err(failed)?;
             records.push(Record {
                 file,
@@ -229,6 +269,18 @@ fn files(directory: &Path) -> Result<Vec<Record>, StorageError> {
     }
     records.sort_by_key(|record| record.updated);
     Ok(records)
+}
+
+/// Removes a file that was not complete; tells whether it was one.
+fn remove_partial(directory: &Path, file: &str) -> Result<bool, StorageError> {
+    if !file.starts_with(WRITING) {
+        return Ok(false);
+    }
+    let path = directory.join(file);
+    match fs::remove_file(&path) {
+        Ok(()) => Ok(true),
+        Err(source) => Err(StorageError::of("remove", &path, source)),
+    }
 }
 
 fn directories(path: &Path) -> Result<Vec<String>, StorageError> {
@@ -252,6 +304,10 @@ fn names(path: &Path, kind: fn(&fs::FileType) -> bool) -> Result<Vec<String>, St
 
 /// `None` if there is no regular file.
 pub(super) fn file_digest(path: &Path) -> io::Result<Option<String>> {
+    file_digest_pausing(path, &Pauses::none())
+}
+
+pub(super) fn file_digest_pausing(path: &Path, pauses: &Pauses<'_>) -> io::Result<Option<String>> {
     let mut file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
@@ -264,6 +320,7 @@ pub(super) fn file_digest(path: &Path) -> io::Result<Option<String>> {
             break;
         }
         hash.update(&buffer[..read]);
+        pauses.count(read).map_err(io::Error::other)?;
     }
     Ok(Some(digest_text(hash)))
 }

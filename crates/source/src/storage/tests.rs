@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -10,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use tower::ServiceExt;
 
 use super::record::{Content, Record};
-use super::{MediaType, Place, Publisher, Retention, Share, Storage, StorageError, place};
+use super::{Blob, MediaType, Place, Publisher, Retention, Share, Storage, StorageError, Stored, place};
 use crate::limits::Limits;
+use crate::pauses::Pauses;
 use crate::tree::{Building, Tree};
 
 const FIRST: &str = "main@sha1:1111111111111111111111111111111111111111";
@@ -464,4 +466,89 @@ fn a_namespace_has_a_part_of_the_disk() {
     let place = Place::new("GitRepository", "team-a", "one").unwrap();
     storage.remove(&place).unwrap();
     publish("team-a", "two", FIRST, "second").unwrap();
+}
+
+type Work = fn(&Storage, &Pauses<'_>) -> Result<Stored, StorageError>;
+
+const WORKS: [Work; 2] = [
+    |storage, pauses| storage.publish_pausing(&fleet(), FIRST, &tree("1"), pauses),
+    |storage, pauses| {
+        let blob = Blob {
+            file: "a.tgz",
+            revision: "1",
+            bytes_max: 1 << 20,
+        };
+        storage.publish_blob_pausing(&fleet(), &blob, &[7; 200_000][..], pauses)
+    },
+];
+
+/// Removes the artifacts right after the work was told to go on, for each of its questions.
+#[test]
+fn stale_work_stores_nothing() {
+    let check = |work: Work, question: usize, is_used_again: bool| {
+        let root = tempfile::tempdir().unwrap();
+        let storage = open(root.path());
+        let later = publisher("flux-system", "fleet", "2");
+        let asked = Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            if asked.get() == question {
+                storage.remove(fleet().place()).unwrap();
+                if is_used_again {
+                    storage.publish(&later, FIRST, &tree("2")).unwrap();
+                }
+            }
+            asked.get() <= question
+        };
+        let done = work(&storage, &Pauses::new(&go_on));
+        if asked.get() < question {
+            done.unwrap();
+            return false;
+        }
+        assert!(
+            matches!(done, Err(StorageError::Stopped(_))),
+            "{question}: {done:?}"
+        );
+        let place = storage.places().get(fleet().place()).cloned();
+        assert_eq!(
+            place.and_then(|kept| kept.uid).as_deref(),
+            is_used_again.then_some("2")
+        );
+        let expected: &[&str] = if is_used_again { &["1.tar.gz"] } else { &[] };
+        assert_eq!(files(root.path()), expected);
+        let directory = root.path().join("gitrepository/flux-system/fleet");
+        assert_eq!(directory.exists(), is_used_again);
+        let mut left = fs::read_dir(root.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        assert!(left.all(|name| name == "gitrepository"));
+        true
+    };
+    for work in WORKS {
+        for is_used_again in [false, true] {
+            let questions = (1..).take_while(|question| check(work, *question, is_used_again));
+            assert!(questions.count() >= 2);
+        }
+    }
+}
+
+#[test]
+fn removal_during_work_is_an_error() {
+    for work in WORKS {
+        let root = tempfile::tempdir().unwrap();
+        let storage = open(root.path());
+        let asked = Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            if asked.get() == 2 {
+                storage.remove(fleet().place()).unwrap();
+            }
+            true
+        };
+        let done = work(&storage, &Pauses::new(&go_on)).map_err(|error| error.to_string());
+        let why = "cannot store gitrepository/flux-system/fleet: its artifacts were removed meanwhile, as of a deleted \
+                   source";
+        assert_eq!(done, Err(why.to_owned()));
+        assert!(!root.path().join("gitrepository/flux-system/fleet").exists());
+    }
 }

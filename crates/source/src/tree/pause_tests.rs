@@ -7,7 +7,7 @@ use super::git_tests::Repository;
 use super::{Included, Parts, Tree};
 use crate::ignore::{Ignore, KeyRules};
 use crate::limits::Limits;
-use crate::pauses::Pauses;
+use crate::pauses::{Pauses, Stopped};
 use crate::storage::{Place, Publisher, Retention, Storage};
 
 /// Checks that work pauses at least this often, and ends with each pause.
@@ -101,10 +101,32 @@ fn work_with_content_pauses_and_ends() {
         Tree::compose(&parts, &Ignore::default(), &limits, pauses)
     });
     let publisher = Publisher::new(Place::new("Bucket", "apps", "a").unwrap(), "1".to_owned());
-    check("an artifact", 1 + 3, |pauses| {
+    // each file, and before each change of the place
+    check("an artifact", 1 + 3 + 1, |pauses| {
         let root = tempfile::tempdir().unwrap();
         let storage = Storage::open(root.path().join("store"), "http://x", Retention::default()).unwrap();
         storage.publish_pausing(&publisher, "main@sha1:1", &tree, pauses)
+    });
+}
+
+#[test]
+fn reading_a_stored_artifact_pauses_and_ends() {
+    let root = tempfile::tempdir().unwrap();
+    let open = || Storage::open(root.path().join("store"), "http://x", Retention::default()).unwrap();
+    let publisher = Publisher::new(Place::new("Bucket", "apps", "a").unwrap(), "1".to_owned());
+    let repository = Repository::new();
+    let numbers = (0..1 << 16_u64).map(|number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    // more than 512 KiB as an archive
+    let text: String = numbers.map(|number| format!("{number:016x}")).collect();
+    repository.write(&[("a", &text)]);
+    let limits = Limits::default();
+    let tree = Tree::from_git(&repository.commit(), &Ignore::default(), &limits).unwrap();
+    let stored = open().publish(&publisher, "main@sha1:1", &tree).unwrap();
+    // it is hashed, read and unpacked
+    check("a stored artifact", 8 + 8 + 32, |pauses| {
+        let read = open().tree_pausing(&publisher, &stored.digest, pauses)?;
+        assert_eq!(read.as_ref(), Some(&tree));
+        Ok::<(), Stopped>(())
     });
 }
 

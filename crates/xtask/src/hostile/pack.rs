@@ -222,7 +222,6 @@ fn delta_bomb(deltas: u32, copies: u64) -> io::Result<Vec<u8>> {
     Ok(pack)
 }
 
-/// A commit whose directories all are the same trees, with an ignore file in the innermost one.
 fn shared_ignore_file(bytes: usize, widths: [usize; 2]) -> io::Result<Bomb> {
     let mut objects = Vec::new();
     let mut add = |kind: u8, name: &str, data: Vec<u8>| -> io::Result<Vec<u8>> {

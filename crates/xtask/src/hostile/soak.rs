@@ -73,7 +73,7 @@ struct Measured {
     memory: Vec<(f64, f64)>,
     /// The minutes in which commits began, and milliseconds until applied.
     applied: Vec<(f64, f64)>,
-    /// Of those, until fetched, and for the longest read of the API meanwhile.
+    /// Of those, until fetched, and the longest read.
     steps: Vec<(f64, f64)>,
     /// Before the attackers.
     files: f64,
@@ -431,7 +431,6 @@ fn tell_longest(measured: &Measured) {
     }
 }
 
-/// Prints the attacks that were there most often when one of a hundred samples was largest.
 fn tell_worst(what: &str, samples: &[(f64, f64)], presences: &[Presence]) {
     let values = shares(samples, presences);
     let worst = values.iter().take(WORST);
@@ -442,7 +441,6 @@ fn tell_worst(what: &str, samples: &[(f64, f64)], presences: &[Presence]) {
     );
 }
 
-/// The share of the largest samples that were taken beside each attack, the largest share first.
 fn shares(samples: &[(f64, f64)], presences: &[Presence]) -> Vec<(&'static str, f64)> {
     let mut largest: Vec<&(f64, f64)> = samples.iter().filter(|(_, value)| !value.is_nan()).collect();
     largest.sort_by(|one, other| other.1.total_cmp(&one.1));

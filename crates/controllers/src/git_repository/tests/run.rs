@@ -22,6 +22,7 @@ use super::super::{GitRepositories, PATIENCE};
 use super::object;
 use crate::kit::backoff::Jitter;
 use crate::kit::queue::Counts;
+use crate::kit::tenants::{LABEL, Tenants};
 use crate::sources::publisher;
 use crate::{ControllerSet, Engine};
 
@@ -35,6 +36,7 @@ pub(super) struct Session {
     pub(super) repository: Repository,
     /// Directories that replace other URLs.
     pub(super) others: Vec<(String, PathBuf)>,
+    pub(super) tenants: Tenants,
     faults: Faults,
     pub(super) folder: tempfile::TempDir,
 }
@@ -73,6 +75,7 @@ impl Session {
             cluster,
             repository: Repository::init().unwrap(),
             others: Vec::new(),
+            tenants: Tenants::default(),
             faults: Faults::seeded(1),
             folder: tempfile::tempdir().unwrap(),
         }
@@ -95,6 +98,7 @@ impl Session {
             .controllers(ControllerSet::new().with::<GitRepositories>())
             .mirrors(mirrors)
             .storage(storage.clone())
+            .tenants(self.tenants.clone())
             .jitter(Jitter::none())
             .start()
             .await
@@ -303,6 +307,47 @@ async fn new_revision_is_shown_while_its_session_goes_on() {
     );
     server.set(Fault::None);
     session.artifact_of(&third).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn platform_and_each_tenant_share_their_mirrors() {
+    let mut session = Session::start().await;
+    session.repository.commit(&[("a.yaml", Some("a: 1\n"))]).unwrap();
+    let Some(server) = session.repository.serve_http().unwrap() else {
+        return;
+    };
+    session.tenants = Tenants::of_cluster(["flux-system".to_owned(), "ingress".to_owned()]);
+    let spec = json!({ "url": server.url(), "ref": { "branch": "main" }, "interval": "1h" });
+    let running = session.run().await;
+    session.create(spec.clone()).await;
+    session.ready("Succeeded", "stored artifact").await;
+    let owners = [
+        ("ingress", "", 1),
+        ("shop-a", "shop", 2),
+        ("shop-b", "shop", 2),
+        ("team", "", 3),
+    ];
+    for (namespace, label, mirrors) in owners {
+        let object: Namespace = serde_json::from_value(json!({
+            "metadata": { "name": namespace, "labels": { LABEL: label } },
+        }))
+        .unwrap();
+        let namespaces = Api::all(session.cluster.client());
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        let known = || session.tenants.of(namespace).to_string();
+        eventually("the label is known", DEADLINE, async || {
+            let is_known = label.is_empty() || known() == format!("tenant {label}");
+            is_known.then_some(()).ok_or_else(known)
+        })
+        .await;
+        let api = Api::namespaced(session.cluster.client(), namespace);
+        Session::create_at(api, namespace, "fleet", spec.clone()).await;
+        session.ready_in(namespace, "fleet", "stored artifact").await;
+        let entries = fs::read_dir(session.folder.path().join("git")).unwrap();
+        let found = entries.filter(|entry| entry.as_ref().unwrap().path().is_dir());
+        assert_eq!(found.count(), mirrors, "{namespace}");
+    }
+    drop(running);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

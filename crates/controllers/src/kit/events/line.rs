@@ -37,7 +37,6 @@ impl<T> Line<T> {
         }
     }
 
-    /// Adds an event of a tenant. Returns the event that finds no room: this one, or one of a tenant with more.
     pub(in crate::kit) fn push(&self, tenant: &Tenant, event: T) -> Option<T> {
         let mut state = self.state();
         let mut dropped = None;
@@ -100,7 +99,6 @@ mod tests {
         Tenant::Namespace(event[..1].into())
     }
 
-    /// Pushes events, whose first letter is their tenant. Returns those that are dropped, and then all by turns.
     fn check(room: usize, events: &str, expected: (&str, &str)) {
         let line = Line::new(room);
         let push = |event: &str| line.push(&tenant(event), event.to_owned());

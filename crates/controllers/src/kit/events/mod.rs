@@ -90,7 +90,7 @@ impl Event {
             reason: reason.into(),
             message: message.into(),
             metadata: BTreeMap::new(),
-            carried: carried(object.meta()),
+            carried: carried(&K::kind(&()), object.meta()),
         }
     }
 
@@ -102,13 +102,27 @@ impl Event {
     }
 }
 
-fn carried(meta: &ObjectMeta) -> BTreeMap<String, String> {
+fn warn_of_omission(kind: Option<&str>, namespace: Option<&str>, object: Option<&str>, left_out: &str) {
+    tracing::warn!(
+        kind,
+        namespace,
+        name = object,
+        annotation = left_out,
+        "an event does not have this annotation: it exceeds {ANNOTATIONS_BYTES_MAX} bytes, alone or with others; \
+         make it shorter"
+    );
+}
+
+fn carried(kind: &str, meta: &ObjectMeta) -> BTreeMap<String, String> {
     let all = meta.annotations.iter().flatten();
     let carried = all.filter(|(name, _)| name.starts_with(EVENT_PREFIX));
     let mut left = ANNOTATIONS_BYTES_MAX;
     let mut fits = |(name, value): &(&String, &String)| {
         let rest = left.checked_sub(name.len() + value.len());
         left = rest.unwrap_or(left);
+        if rest.is_none() {
+            warn_of_omission(Some(kind), meta.namespace.as_deref(), meta.name.as_deref(), name);
+        }
         rest.is_some()
     };
     carried
@@ -238,9 +252,15 @@ impl Recorder {
     /// Queues an event if there is room. Never waits, never fails.
     pub fn publish(&self, mut event: Event) {
         log(&event);
-        event
-            .metadata
-            .retain(|_, value| value.len() <= ANNOTATIONS_BYTES_MAX);
+        let about = &event.about;
+        event.metadata.retain(|name, value| {
+            let fits = value.len() <= ANNOTATIONS_BYTES_MAX;
+            if !fits {
+                let (kind, namespace, object) = (&about.kind, &about.namespace, &about.name);
+                warn_of_omission(kind.as_deref(), namespace.as_deref(), object.as_deref(), name);
+            }
+            fits
+        });
         let tenant = self
             .tenants
             .of(event.about.namespace.as_deref().unwrap_or_default());
@@ -330,7 +350,7 @@ impl Writer {
             Step::Repeat { name, count } => self.repeat(&api, event, &name, count, now).await,
         };
         match written {
-            Ok(name) => self.memory.wrote(identity.digest, name, Instant::now()),
+            Ok(name) => self.memory.wrote(tenant, identity.digest, name, Instant::now()),
             Err(error) => {
                 self.tally.refused.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
@@ -508,8 +528,8 @@ impl Written {
 #[derive(Debug)]
 struct Memory {
     written: HashMap<Digest, Written>,
-    /// Oldest first, by the first write.
-    order: VecDeque<Digest>,
+    /// Oldest first, by the first write, of each tenant.
+    order: BTreeMap<Tenant, VecDeque<Digest>>,
     buckets: Buckets,
     sweep_after: Option<Instant>,
     limits: Limits,
@@ -519,7 +539,7 @@ impl Memory {
     fn new(limits: Limits) -> Self {
         Self {
             written: HashMap::new(),
-            order: VecDeque::new(),
+            order: BTreeMap::new(),
             buckets: Buckets::of(&limits),
             sweep_after: None,
             limits,
@@ -550,12 +570,27 @@ impl Memory {
         let window = self.limits.window;
         self.written.retain(|_, written| !written.is_over(window, now));
         self.written.shrink_to(2 * self.written.len());
-        self.order.retain(|identity| self.written.contains_key(identity));
-        self.order.shrink_to(2 * self.order.len());
+        self.order.retain(|_, order| {
+            order.retain(|identity| self.written.contains_key(identity));
+            order.shrink_to(2 * order.len());
+            !order.is_empty()
+        });
         self.buckets.sweep(now);
     }
 
-    fn wrote(&mut self, identity: Digest, name: Option<String>, now: Instant) {
+    /// While too many are remembered, the tenant with the most loses its oldest.
+    fn make_room(&mut self, tenant: &Tenant) {
+        if self.written.len() < self.limits.remembered.max(1) {
+            return;
+        }
+        let others = self.order.iter_mut().filter(|(_, order)| !order.is_empty());
+        let largest = others.max_by_key(|(other, order)| order.len() + usize::from(*other == tenant));
+        if let Some(oldest) = largest.and_then(|(_, order)| order.pop_front()) {
+            self.written.remove(&oldest);
+        }
+    }
+
+    fn wrote(&mut self, tenant: &Tenant, identity: Digest, name: Option<String>, now: Instant) {
         match (self.written.get_mut(&identity), name) {
             (Some(written), None) => {
                 written.count = written.count.saturating_add(1);
@@ -570,12 +605,8 @@ impl Memory {
             }
             (None, None) => {}
             (None, Some(name)) => {
-                if self.order.len() >= self.limits.remembered.max(1)
-                    && let Some(oldest) = self.order.pop_front()
-                {
-                    self.written.remove(&oldest);
-                }
-                self.order.push_back(identity);
+                self.make_room(tenant);
+                self.order.entry(tenant.clone()).or_default().push_back(identity);
                 self.written.insert(
                     identity,
                     Written {

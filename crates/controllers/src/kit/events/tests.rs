@@ -28,6 +28,10 @@ fn tenant(namespace: &str) -> Tenant {
     Tenant::Namespace(namespace.into())
 }
 
+fn remembered(memory: &Memory) -> usize {
+    memory.order.values().map(VecDeque::len).sum()
+}
+
 /// Plays events in time; the first letter of a name is its tenant: `NAME REASON` publishes, a number waits seconds, `!` marks a failed write.
 /// Returns `+` for new, a count for a repetition, `-` for nothing.
 fn play(limits: &Limits, script: &str) -> String {
@@ -57,10 +61,10 @@ fn play(limits: &Limits, script: &str) -> String {
             Step::Spare => "-".to_owned(),
         });
         if !failed && step != Step::Spare {
-            memory.wrote(identity.digest, written, now);
+            memory.wrote(&tenant(&name[..1]), identity.digest, written, now);
         }
     }
-    assert!(memory.written.len() <= limits.remembered && memory.order.len() <= limits.remembered);
+    assert!(memory.written.len() <= limits.remembered && remembered(&memory) == memory.written.len());
     assert!(memory.buckets.len() <= limits.remembered);
     out.join(" ")
 }
@@ -85,7 +89,10 @@ fn repetitions_are_counted_and_new_events_are_limited() {
     check("!a.1 a.1 a.1", "+ + 2x2");
     check("!a.1 !a.1 !a.1 a.1", "+ + + -");
     // the oldest is forgotten first, and written anew
-    check("a.1 b.1 c.1 d.1 1 a.1 20 e.1 a.1", "+ + + + 1x2 + +");
+    check("a1.1 a2.1 a3.1 a4.1 1 a1.1 20 a5.1 a1.1", "+ + + + 1x2 + +");
+    // of the tenant with the most events
+    check("b.1 a1.1 a2.1 a3.1 20 a4.1 b.1 a1.1", "+ + + + + 1x2 +");
+    check("a1.1 a2.1 a3.1 b.1 20 b.2 a1.1 a2.1", "+ + + + + + 2x2");
     // buckets run out: nothing is written rather than without bound
     check("a.1 b.1 c.1 d.1 e.1 10 e.1", "+ + + + - +");
     // those of the tenant with the most objects go first
@@ -99,19 +106,25 @@ fn what_counts_no_longer_is_forgotten() {
     let publish = |memory: &mut Memory, name: &str, now: Instant| {
         let identity = Identity::of(&event(name, "R", ""));
         let new = memory.step(&tenant("default"), &identity, now) == Step::Create;
-        memory.wrote(identity.digest, new.then(|| name.to_owned()), now);
+        memory.wrote(
+            &tenant("default"),
+            identity.digest,
+            new.then(|| name.to_owned()),
+            now,
+        );
     };
     let start = Instant::now();
     for number in 0..1_000 {
         publish(&mut memory, &number.to_string(), start);
     }
-    let sizes = |memory: &Memory| (memory.written.len(), memory.order.len(), memory.buckets.len());
+    let sizes = |memory: &Memory| (memory.written.len(), remembered(memory), memory.buckets.len());
     assert_eq!(sizes(&memory), (1_000, 1_000, 1_000));
     // the first is repeated, and stays
     publish(&mut memory, "0", start + limits.window / 2);
     publish(&mut memory, "new", start + limits.window);
     assert_eq!(sizes(&memory), (2, 2, 1));
-    let room = memory.written.capacity() + memory.order.capacity() + memory.buckets.capacity();
+    let orders: usize = memory.order.values().map(VecDeque::capacity).sum();
+    let room = memory.written.capacity() + orders + memory.buckets.capacity();
     assert!(room < 50, "{room}");
 }
 
@@ -260,7 +273,7 @@ fn few_bytes_of_annotations_are_carried() {
     };
     let name = EVENT_PREFIX.len() + 1;
     let sizes = |given: &[usize]| {
-        carried(&object(given))
+        carried("Kustomization", &object(given))
             .values()
             .map(String::len)
             .collect::<Vec<_>>()

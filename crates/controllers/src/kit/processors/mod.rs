@@ -123,6 +123,8 @@ struct Gate {
     charged: AtomicU64,
     pauses: AtomicU64,
     is_displaced: AtomicBool,
+    /// Nobody waits for the job. Set before its pause ends: work that is not over may still store its result.
+    is_over: Arc<AtomicBool>,
     thread: OwnThread,
 }
 
@@ -228,32 +230,23 @@ pub(crate) struct Pause {
 #[derive(Clone)]
 pub(crate) struct Turns {
     pause: Pause,
-    is_over: Arc<AtomicBool>,
 }
 
 impl Turns {
     /// Lets others go first, for work that holds this many bytes. Tells whether the work goes on.
     pub(crate) fn go_on(&self, held: usize) -> bool {
-        self.pause.holding(held) && !self.is_over.load(Ordering::Relaxed)
+        self.pause.holding(held) && !self.pause.is_over()
     }
 
     /// The same for work that is never displaced.
     fn go_on_undisplaced(&self) -> bool {
         self.pause.here();
-        !self.is_over.load(Ordering::Relaxed)
+        !self.pause.is_over()
     }
 
     /// Is true once nobody waits for the work.
     pub(crate) fn over(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_over)
-    }
-}
-
-struct Over(Arc<AtomicBool>);
-
-impl Drop for Over {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        Arc::clone(&self.pause.gate.is_over)
     }
 }
 
@@ -268,6 +261,10 @@ impl Pause {
     pub(crate) fn holding(&self, bytes: usize) -> bool {
         self.rest(Some(bytes));
         !self.gate.is_displaced.load(Ordering::Relaxed)
+    }
+
+    fn is_over(&self) -> bool {
+        self.gate.is_over.load(Ordering::Acquire)
     }
 
     fn rest(&self, held: Option<usize>) {
@@ -381,6 +378,7 @@ impl Processors {
                 charged: AtomicU64::new(0),
                 pauses: AtomicU64::new(0),
                 is_displaced: AtomicBool::new(false),
+                is_over: Arc::default(),
                 thread: OwnThread::default(),
             }),
             job: self.0.ids.fetch_add(1, Ordering::Relaxed),
@@ -434,11 +432,7 @@ impl Processors {
     ) -> Result<T, JobError> {
         let mut pause = self.pause();
         loop {
-            let turns = Turns {
-                pause: pause.clone(),
-                is_over: Arc::default(),
-            };
-            let _over = Over(Arc::clone(&turns.is_over));
+            let turns = Turns { pause: pause.clone() };
             let work = work.clone();
             let job = self.run_pausing(namespace, pause, move || work(&turns));
             match job.within(limit, throttled).await {
@@ -456,11 +450,7 @@ impl Processors {
         limit: Duration,
         work: impl FnOnce(&dyn Fn() -> bool) -> T + Send + 'static,
     ) -> Result<T, JobError> {
-        let turns = Turns {
-            pause: self.pause(),
-            is_over: Arc::default(),
-        };
-        let _over = Over(Arc::clone(&turns.is_over));
+        let turns = Turns { pause: self.pause() };
         let job = self.run_pausing(namespace, turns.pause.clone(), move || {
             work(&|| turns.go_on_undisplaced())
         });
@@ -646,6 +636,7 @@ pub(crate) struct Job<T> {
 
 impl<T> Drop for Job<T> {
     fn drop(&mut self) {
+        self.pause.gate.is_over.store(true, Ordering::Release);
         self.pause.shared.stop(self.pause.job);
     }
 }

@@ -879,3 +879,27 @@ async fn paced_work_ends_at_its_limit_and_without_readers() {
     }
     assert_eq!(processors.paced("a", hour, |go_on| go_on()).await, Ok(true));
 }
+
+/// Records on drop whether work was over.
+struct Probe(Pause, Arc<AtomicBool>);
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.1.store(self.0.is_over(), Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_over_before_it_is_stopped() {
+    let processors = Processors::new(1, Tenants::default(), Threads::Own);
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let first = processors.run("a", move || ended.recv());
+    let was_over = Arc::new(AtomicBool::new(false));
+    let pause = processors.pause();
+    let probe = Probe(pause.clone(), Arc::clone(&was_over));
+    // it waits, so the stop drops its work
+    drop(processors.run_pausing("b", pause, move || drop(probe)));
+    assert!(was_over.load(Ordering::SeqCst));
+    end.send(()).unwrap();
+    first.done().await.unwrap().unwrap();
+}

@@ -8,15 +8,20 @@ pub(super) mod ledger;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::ObjectMeta;
 use kube::{Client, Resource};
 use serde::Deserialize;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::feed::{self, Change, Collection, Item, Pace};
+
+/// How long fetches wait for the labels after a start.
+const LABELS_WAIT: Duration = Duration::from_secs(10);
 
 /// The label of namespaces that share as one tenant.
 pub const LABEL: &str = "toolkit.fluxcd.io/tenant";
@@ -49,6 +54,8 @@ struct Known {
     labels: RwLock<HashMap<String, Arc<str>>>,
     platform: BTreeSet<String>,
     follows: bool,
+    /// Whether nobody waits for the labels any more.
+    settled: watch::Sender<bool>,
 }
 
 impl Tenants {
@@ -59,6 +66,7 @@ impl Tenants {
             labels: RwLock::default(),
             platform: platform.into_iter().collect(),
             follows: true,
+            settled: watch::Sender::new(false),
         }))
     }
 
@@ -74,6 +82,24 @@ impl Tenants {
     /// Whether a tenant has a share that no other can take.
     pub fn is_platform(&self, tenant: &Tenant) -> bool {
         matches!(tenant, Tenant::Namespace(name) if self.0.platform.contains(&**name))
+    }
+
+    /// The owner of a namespace's git mirrors: its tenant, or the platform as a whole. After a start, it waits for
+    /// the labels, so that no repository is fetched for two owners.
+    pub(crate) async fn mirror_owner(&self, namespace: &str) -> String {
+        if self.0.platform.contains(namespace) {
+            return "platform".to_owned();
+        }
+        let mut settled = self.0.settled.subscribe();
+        let listed = settled.wait_for(|settled| *settled || !self.0.follows);
+        if timeout(LABELS_WAIT, listed).await.is_err() {
+            tracing::warn!(
+                "no labels of namespaces within {}s; git repositories are fetched without",
+                LABELS_WAIT.as_secs()
+            );
+            self.0.settled.send_replace(true);
+        }
+        self.of(namespace).to_string()
     }
 
     pub(super) fn have_platform(&self) -> bool {
@@ -121,6 +147,11 @@ impl Tenants {
                 None => labels.remove(&namespace),
             };
         };
+        let settles = match &change {
+            Change::Listed(..) | Change::Unserved => true,
+            Change::Failed(error) => error.is_refusal(),
+            Change::Applied(_) | Change::Deleted(_) | Change::Bookmark(_) => false,
+        };
         match change {
             Change::Listed(_, items) => {
                 labels.clear();
@@ -129,6 +160,10 @@ impl Tenants {
             Change::Applied(item) => set(&mut labels, item.value),
             Change::Deleted(item) => set(&mut labels, (item.value.0, None)),
             Change::Bookmark(_) | Change::Unserved | Change::Failed(_) => {}
+        }
+        drop(labels);
+        if settles {
+            self.0.settled.send_replace(true);
         }
     }
 
@@ -146,6 +181,9 @@ struct Partial {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+    use tokio::time::Instant;
+
     use super::*;
 
     #[test]
@@ -167,5 +205,38 @@ mod tests {
         assert_eq!(of("team-a"), "namespace team-a");
         tenants.take_in(Change::Listed(2, Vec::new()));
         assert_eq!(of("team-b"), "namespace team-b");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn first_fetch_waits_for_the_labels() {
+        let all = || Tenants::of_cluster(["flux-system".to_owned(), "ingress".to_owned()]);
+        let tenants = all();
+        let own = tenants.clone();
+        let first = tokio::spawn(async move { own.mirror_owner("team-a").await });
+        tokio::task::yield_now().await;
+        assert!(!first.is_finished());
+        let value = ("team-a".to_owned(), Some("shop".to_owned()));
+        tenants.take_in(Change::Listed(1, vec![Item { version: 1, value }]));
+        assert_eq!(first.await.unwrap(), "tenant shop");
+        tenants.label("team-b", Some("shop"));
+        assert_eq!(tenants.mirror_owner("team-b").await, "tenant shop");
+        assert_eq!(tenants.mirror_owner("team-c").await, "namespace team-c");
+        assert_eq!(tenants.mirror_owner("ingress").await, "platform");
+        assert_eq!(tenants.mirror_owner("flux-system").await, "platform");
+
+        let waited = async |tenants: &Tenants| {
+            let begun = Instant::now();
+            assert_eq!(tenants.mirror_owner("team-a").await, "namespace team-a");
+            begun.elapsed()
+        };
+        let unanswered = all();
+        let platform = unanswered.mirror_owner("ingress");
+        assert_eq!(platform.now_or_never().as_deref(), Some("platform"));
+        assert_eq!(waited(&unanswered).await, LABELS_WAIT);
+        assert_eq!(waited(&unanswered).await, Duration::ZERO);
+        assert_eq!(waited(&Tenants::default()).await, Duration::ZERO);
+        let refused = all();
+        refused.take_in(Change::Unserved);
+        assert_eq!(waited(&refused).await, Duration::ZERO);
     }
 }

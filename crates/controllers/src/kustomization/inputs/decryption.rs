@@ -380,7 +380,6 @@ mod tests {
 
     const KEY: &str = include_str!("../../../../sops/testdata/keys/one.agekey");
 
-    /// Reads a Secret with this key so many times while the only processor is busy. Tells whether it has to wait.
     async fn waits(times: usize) -> bool {
         let secret = json!({
             "metadata": { "name": "keys", "namespace": "apps", "resourceVersion": "7" },

@@ -200,15 +200,18 @@ async fn cycle(cx: &Kustomizations, ks: &Declared) -> Option<Vec<Key>> {
     let found = match end {
         ControlFlow::Break(way) => way,
         ControlFlow::Continue(()) => {
-            let searching = cx.kit.processors.run(&ks.key.namespace, move || {
-                loop {
+            let work = move |go_on: &dyn Fn() -> bool| {
+                while go_on() {
                     if let ControlFlow::Break(way) = step(&mut search) {
                         return way;
                     }
                 }
-            });
+                None
+            };
+            let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
             // without an answer there is no cycle to report; its members wait for each other
-            searching.done().await.unwrap_or_default()
+            let searched = processors.paced(&ks.key.namespace, limit, work).await;
+            searched.unwrap_or_default()
         }
     };
     // dependencies may have changed between two steps; the next look finds another cycle
