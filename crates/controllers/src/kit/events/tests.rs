@@ -92,7 +92,7 @@ fn repetitions_are_counted_and_new_events_are_limited() {
     check("a1.1 a2.1 a3.1 a4.1 1 a1.1 20 a5.1 a1.1", "+ + + + 1x2 + +");
     // of the tenant with the most events
     check("b.1 a1.1 a2.1 a3.1 20 a4.1 b.1 a1.1", "+ + + + + 1x2 +");
-    check("a1.1 a2.1 a3.1 b.1 20 b.2 a1.1 a2.1", "+ + + + + + 2x2");
+    check("a1.1 a2.1 a3.1 b.1 20 b.2 a1.1 a3.1 b.1", "+ + + + + + 3x2 4x2");
     // buckets run out: nothing is written rather than without bound
     check("a.1 b.1 c.1 d.1 e.1 10 e.1", "+ + + + - +");
     // those of the tenant with the most objects go first

@@ -891,7 +891,7 @@ impl Drop for Probe {
 
 #[tokio::test]
 async fn a_job_is_over_before_it_is_stopped() {
-    let processors = Processors::new(1, Tenants::default(), Threads::Own);
+    let processors = processors(1, &[]);
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let first = processors.run("a", move || ended.recv());
     let was_over = Arc::new(AtomicBool::new(false));
