@@ -100,7 +100,12 @@ async fn a_missing_path_deletes_nothing() {
 #[tokio::test]
 async fn a_misspelt_path_names_the_nearest() {
     let session = Session::start(&[("clusters/production/a.yaml", &*config_map("a", "one"))]).await;
-    session.kustomize("apps", "./cluster/production", json!({})).await;
+    session.kustomize("apps", "clusters/production", json!({})).await;
+    let file = ("clusters/production/a.yaml", Some(&*config_map("a", "two")));
+    let revision = session.commit(&[file]);
+    session.ready("apps", &revision).await;
+    let path = json!({ "spec": { "path": "./cluster/production" } });
+    session.patch("apps", path).await;
     let message = session.fails("apps", "ArtifactFailed").await;
     let expected = "kustomization path not found: ./cluster/production is not in the artifact; \
                     did you mean ./clusters/production?";
