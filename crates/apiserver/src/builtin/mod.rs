@@ -107,7 +107,7 @@ static RESOURCE_CLAIM_TEMPLATE: Strategy = RESOURCE;
 
 static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
     has_status: true,
-    status_keeps: &[&["spec"], &["metadata"]],
+    status_keeps: &[&["spec"]],
     reset_fields: &[&["status"], &["spec"]],
     status_reset_fields: &[&["spec"], &["status", "conditions"]],
     name: NameRule::DnsSubdomain,
