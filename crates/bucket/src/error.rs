@@ -3,6 +3,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use equate_egress::Displaced;
+
 use crate::place::Kind;
 
 /// The class of a failure. Callers never parse error texts.
@@ -53,6 +55,12 @@ pub(crate) struct Problem {
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
     /// Advice that is better than that for the reason.
     pub(crate) hint: Option<&'static str>,
+}
+
+impl From<Displaced> for Problem {
+    fn from(displaced: Displaced) -> Self {
+        Problem::new(Reason::Displaced, displaced.to_string())
+    }
 }
 
 impl Problem {

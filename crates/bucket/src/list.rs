@@ -1,11 +1,7 @@
 //! The list of the objects of a bucket, page by page. A store may send much: pages, texts and memory are limited.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::time::Duration;
-
-use equate_egress::HeldAnswer;
+use equate_egress::{Again, Displaced, HeldAnswer};
 use tokio::task::spawn_blocking;
-use tokio::time::Instant;
 
 use crate::answer::{self, Object, Page};
 use crate::azure;
@@ -14,8 +10,6 @@ use crate::google;
 use crate::place::{Kind, Target};
 use crate::store::Bucket;
 
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(8);
 /// Objects of a page that is asked for.
 const PAGE: &str = "1000";
 /// A larger page would keep a thread of the runtime busy for milliseconds.
@@ -38,7 +32,7 @@ impl Bucket {
     /// # Errors
     /// The list is too long or displaced, or the store fails.
     pub async fn list(&self, prefix: &str) -> Result<Listing, Error> {
-        let mut times = 0;
+        let mut again = self.again();
         loop {
             let held = self.hold();
             let listed = match self.local.clone() {
@@ -47,33 +41,35 @@ impl Bucket {
                     let listing = spawn_blocking(move || local.list(&prefix, &limits)).await;
                     listing.unwrap_or_else(|error| Err(broken_off(error)))
                 }
-                None => unless_displaced(&held, Box::pin(self.pages(prefix, &held))).await,
+                None => held.unless_over(Box::pin(self.pages(prefix, &held))).await,
             };
             match listed {
                 Ok(objects) => return Ok(Listing { objects, held }),
                 Err(problem) => {
                     drop(held);
-                    self.pause(problem, &mut times).await?;
+                    self.pause(problem, &mut again).await?;
                 }
             }
         }
     }
 
-    /// Waits before a list is asked for again whose memory was over, longer each time.
+    /// The pauses before a list is asked for again whose memory was over.
+    pub fn again(&self) -> Again {
+        Again::after(self.inner().limits.displaced_pause)
+    }
+
+    /// Waits before a list is asked for again whose memory was over.
     ///
     /// # Errors
     /// The time limit ends before.
-    pub async fn pause_displaced(&self, times: &mut u32) -> Result<(), Error> {
-        self.pause(displaced(), times).await
+    pub async fn pause_displaced(&self, again: &mut Again) -> Result<(), Error> {
+        self.pause(Displaced.into(), again).await
     }
 
-    async fn pause(&self, problem: Problem, times: &mut u32) -> Result<(), Error> {
-        let pause = pause(self.inner().limits.displaced_pause, *times);
-        if problem.reason != Reason::Displaced || Instant::now() + pause > self.deadline() {
+    async fn pause(&self, problem: Problem, again: &mut Again) -> Result<(), Error> {
+        if problem.reason != Reason::Displaced || again.pause(self.deadline()).await.is_err() {
             return Err(problem.of(self.kind(), "list", self.name()));
         }
-        *times += 1;
-        tokio::time::sleep(pause).await;
         Ok(())
     }
 
@@ -106,7 +102,7 @@ impl Bucket {
             if let Some(excess) = excess {
                 return Err(too_large(format!("{excess}; set spec.prefix")));
             }
-            hold(held, kept)?;
+            held.add(kept as u64)?;
             // a page that names itself would never end
             match page.next {
                 Some(token) if next.as_ref() != Some(&token) => next = Some(token),
@@ -140,9 +136,9 @@ impl Bucket {
         let mut answer = self.get_from(Target::List, &query).await?;
         let bytes_max = self.inner().limits.page_bytes_max;
         let held = self.hold();
-        let count = |bytes| hold(&held, bytes);
+        let count = |bytes| Ok(held.add(bytes as u64).map(drop)?);
         let reading = self.counted_body(&mut answer, bytes_max, "list", count);
-        let bytes = unless_displaced(&held, reading).await?;
+        let bytes = held.unless_over(reading).await?;
         drop(answer);
         let (kind, length) = (self.kind(), bytes.len());
         let parse = move || match kind {
@@ -158,35 +154,6 @@ impl Bucket {
         };
         Ok((page?.checked(kind)?, length as u64))
     }
-}
-
-/// Half of it is jitter: lists that ended together must not meet again.
-fn pause(first: Duration, times: u32) -> Duration {
-    let full = first.saturating_mul(1 << times.min(16)).min(PAUSE_MAX.max(first));
-    let jitter = u32::try_from(RandomState::new().hash_one(times) % 1000).unwrap_or_default();
-    full * (1000 + jitter) / 2000
-}
-
-/// Reads until all answers together need too much memory.
-async fn unless_displaced<T>(
-    held: &HeldAnswer,
-    read: impl Future<Output = Result<T, Problem>>,
-) -> Result<T, Problem> {
-    tokio::select! {
-        biased;
-        () = held.over() => Err(displaced()),
-        read = read => read,
-    }
-}
-
-fn hold(held: &HeldAnswer, bytes: usize) -> Result<(), Problem> {
-    held.add(bytes as u64).map(drop).ok_or_else(displaced)
-}
-
-fn displaced() -> Problem {
-    let text =
-        "its list ended, because all answers together need too much memory; it is asked for again later";
-    Problem::new(Reason::Displaced, text)
 }
 
 fn broken_off(error: tokio::task::JoinError) -> Problem {

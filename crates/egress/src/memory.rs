@@ -5,15 +5,21 @@
 //! largest one of the owner that has most ends, unless it is the only one. It may be asked for again.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use thiserror::Error;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The bytes of an answer that count for none.
 const FREE: u64 = 1 << 20;
 /// The bytes that all answers may have beyond that.
 const POOL_MAX: u64 = 64 << 20;
+/// The longest pause before an answer is asked for again.
+const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 /// The large answers that are kept. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +59,42 @@ struct Own {
     bytes: u64,
     /// The number among the large ones.
     large: Option<u64>,
+}
+
+/// An answer ended, because all answers together need too much memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("its answer ended, because all answers together need too much memory; it is asked for again later")]
+pub struct Displaced;
+
+/// The pauses before an answer is asked for again, longer each time.
+#[derive(Debug)]
+pub struct Again {
+    first: Duration,
+    times: u32,
+}
+
+impl Again {
+    /// The first pause is at most this long.
+    #[must_use]
+    pub fn after(first: Duration) -> Again {
+        Again { first, times: 0 }
+    }
+
+    /// # Errors
+    /// The pause would be longer than until the deadline.
+    pub async fn pause(&mut self, deadline: Instant) -> Result<(), Displaced> {
+        let full = self.first.saturating_mul(1 << self.times.min(16));
+        let full = full.min(PAUSE_MAX.max(self.first));
+        // half of it is jitter: answers that ended together must not meet again
+        let jitter = u32::try_from(RandomState::new().hash_one(self.times) % 1000).unwrap_or_default();
+        let pause = full * (1000 + jitter) / 2000;
+        if Instant::now() + pause > deadline {
+            return Err(Displaced);
+        }
+        self.times += 1;
+        tokio::time::sleep(pause).await;
+        Ok(())
+    }
 }
 
 impl Memory {
@@ -103,8 +145,11 @@ impl HeldAnswer {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts more bytes. Returns all bytes since [`Self::clear`], or `None` if the answer is to end.
-    pub fn add(&self, bytes: u64) -> Option<u64> {
+    /// Counts more bytes. Returns all bytes since [`Self::clear`].
+    ///
+    /// # Errors
+    /// The answer is to end.
+    pub fn add(&self, bytes: u64) -> Result<u64, Displaced> {
         let mut own = self.own();
         own.bytes += bytes;
         if own.bytes > FREE {
@@ -124,7 +169,10 @@ impl HeldAnswer {
                 large.make_room();
             }
         }
-        (!self.is_over()).then_some(own.bytes)
+        match self.is_over() {
+            false => Ok(own.bytes),
+            true => Err(Displaced),
+        }
     }
 
     /// Nothing of the answer is kept any more.
@@ -146,6 +194,21 @@ impl HeldAnswer {
             self.end.set.notified().await;
         }
     }
+
+    /// Reads an answer, until it is to end.
+    ///
+    /// # Errors
+    /// Those of reading, or the answer is to end.
+    pub async fn unless_over<T, E: From<Displaced>>(
+        &self,
+        read: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        tokio::select! {
+            biased;
+            () = self.over() => Err(Displaced.into()),
+            read = read => read,
+        }
+    }
 }
 
 impl Drop for HeldAnswer {
@@ -156,7 +219,11 @@ impl Drop for HeldAnswer {
 
 #[cfg(test)]
 mod tests {
-    use super::{FREE, HeldAnswer, Memory, POOL_MAX};
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::{Again, Displaced, FREE, HeldAnswer, Memory, PAUSE_MAX, POOL_MAX};
 
     const MIB: u64 = 1 << 20;
 
@@ -166,9 +233,9 @@ mod tests {
         let memory = Memory::default();
         let all: Vec<HeldAnswer> = mebibytes.iter().map(|_| memory.hold("a")).collect();
         for (held, mebibytes) in all.iter().zip(mebibytes) {
-            held.add(FREE + mebibytes * MIB);
+            held.add(FREE + mebibytes * MIB).ok();
         }
-        let go_on: Vec<bool> = all.iter().map(|held| held.add(0).is_some()).collect();
+        let go_on: Vec<bool> = all.iter().map(|held| held.add(0).is_ok()).collect();
         assert_eq!(go_on, want, "{mebibytes:?}");
     }
 
@@ -189,12 +256,12 @@ mod tests {
         let memory = Memory::default();
         let many: Vec<HeldAnswer> = (0..16).map(|_| memory.hold("many")).collect();
         for held in &many {
-            held.add(FREE + POOL_MAX / 16);
+            held.add(FREE + POOL_MAX / 16).ok();
         }
         let larger = memory.hold("other");
         let large = FREE + POOL_MAX * 5 / 32;
-        assert_eq!(larger.add(large), Some(large));
-        let go_on = many.iter().filter(|held| held.add(0).is_some()).count();
+        assert_eq!(larger.add(large), Ok(large));
+        let go_on = many.iter().filter(|held| held.add(0).is_ok()).count();
         assert_eq!(go_on, 13);
     }
 
@@ -202,22 +269,41 @@ mod tests {
     fn memory_that_is_given_back_counts_no_more() {
         let memory = Memory::default();
         let (one, other) = (memory.hold("a"), memory.hold("b"));
-        assert_eq!(one.add(POOL_MAX + FREE), Some(POOL_MAX + FREE));
+        assert_eq!(one.add(POOL_MAX + FREE), Ok(POOL_MAX + FREE));
         one.clear();
-        assert_eq!(other.add(POOL_MAX + FREE), Some(POOL_MAX + FREE));
-        assert_eq!(one.add(1), Some(1));
+        assert_eq!(other.add(POOL_MAX + FREE), Ok(POOL_MAX + FREE));
+        assert_eq!(one.add(1), Ok(1));
         drop(other);
-        assert_eq!(one.add(POOL_MAX + FREE), Some(POOL_MAX + FREE + 1));
+        assert_eq!(one.add(POOL_MAX + FREE), Ok(POOL_MAX + FREE + 1));
     }
 
     #[tokio::test]
     async fn an_ended_answer_is_notified() {
         let memory = Memory::default();
         let (large, small) = (memory.hold("a"), memory.hold("b"));
-        large.add(POOL_MAX + FREE);
-        small.add(FREE + MIB);
+        large.add(POOL_MAX + FREE).unwrap();
+        small.add(FREE + MIB).unwrap();
         large.over().await;
-        assert_eq!(large.add(1), None);
-        assert_eq!(small.add(1), Some(FREE + MIB + 1));
+        assert_eq!(large.add(1), Err(Displaced));
+        assert_eq!(small.add(1), Ok(FREE + MIB + 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_until_the_deadline() {
+        let first = Duration::from_secs(1);
+        let mut again = Again::after(first);
+        let begun = Instant::now();
+        let mut longest = first;
+        for _ in 0..8 {
+            let before = Instant::now();
+            again.pause(begun + Duration::from_secs(100)).await.unwrap();
+            let pause = before.elapsed();
+            assert!(
+                longest / 2 <= pause && pause <= longest + Duration::from_millis(1),
+                "{pause:?}"
+            );
+            longest = (2 * longest).min(PAUSE_MAX);
+        }
+        assert_eq!(again.pause(Instant::now()).await, Err(Displaced));
     }
 }

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use equate_egress::HeldAnswer;
+use equate_egress::{Displaced, HeldAnswer};
 use gix::{
     ObjectId,
     protocol::{
@@ -236,15 +236,15 @@ impl Shared {
         };
         allowance.left = left;
         match self.held.add(bytes.saturating_mul(allowance.memory)) {
-            Some(held) if held > allowance.object_max => {
+            Ok(held) if held > allowance.object_max => {
                 let problem = format!(
                     "its {} has an object of more than {} bytes",
                     allowance.what, allowance.object_max
                 );
                 Err(self.fail(Failure::new(Kind::Limit, problem)))
             }
-            Some(_) => Ok(()),
-            None => Err(self.displaced()),
+            Ok(_) => Ok(()),
+            Err(Displaced) => Err(self.displaced()),
         }
     }
 

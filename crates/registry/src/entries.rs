@@ -1,17 +1,11 @@
 //! The memory of lists, and the pauses before one is asked for again.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Deref;
-use std::time::Duration;
 
-use equate_egress::HeldAnswer;
-use tokio::time::Instant;
+use equate_egress::{Again, Displaced, HeldAnswer};
 
 use crate::error::{Error, Problem, Reason};
 use crate::remote::Remote;
-
-/// The longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(8);
 
 /// The entries of a list. Their memory counts until they are dropped.
 #[derive(Debug)]
@@ -72,7 +66,7 @@ impl<'a> Listed<'a> {
             () if self.text_bytes > limits.text_bytes_max => {
                 format!("{} bytes of {of}", limits.text_bytes_max)
             }
-            () => return hold(self.held, text_bytes + entries * each),
+            () => return Ok(self.held.add((text_bytes + entries * each) as u64).map(drop)?),
         };
         Err(Problem::new(
             Reason::TooLarge,
@@ -82,22 +76,25 @@ impl<'a> Listed<'a> {
 }
 
 impl Remote {
-    /// Waits before a list is asked for again that was [`displaced`](Entries::displaced), longer each time.
+    /// The pauses before a list is asked for again that was [`displaced`](Entries::displaced).
+    #[must_use]
+    pub fn again(&self) -> Again {
+        Again::after(self.limits().displaced_pause)
+    }
+
+    /// Waits before a list is asked for again that was [`displaced`](Entries::displaced).
     ///
     /// # Errors
     /// The time limit ends before.
-    pub async fn pause_displaced(&self, times: &mut u32) -> Result<(), Error> {
-        let waited = self.pause(displaced(), times).await;
+    pub async fn pause_displaced(&self, again: &mut Again) -> Result<(), Error> {
+        let waited = self.pause(Displaced.into(), again).await;
         self.told("list the tags of", &self.repository().to_string(), waited)
     }
 
-    async fn pause(&self, problem: Problem, times: &mut u32) -> Result<(), Problem> {
-        let pause = pause(self.limits().displaced_pause, *times);
-        if problem.reason != Reason::Displaced || Instant::now() + pause > self.deadline() {
+    async fn pause(&self, problem: Problem, again: &mut Again) -> Result<(), Problem> {
+        if problem.reason != Reason::Displaced || again.pause(self.deadline()).await.is_err() {
             return Err(problem);
         }
-        *times += 1;
-        tokio::time::sleep(pause).await;
         Ok(())
     }
 
@@ -106,44 +103,14 @@ impl Remote {
         &self,
         held: HeldAnswer,
         done: Result<Vec<T>, Problem>,
-        times: &mut u32,
+        again: &mut Again,
     ) -> Option<Result<Entries<T>, Problem>> {
         match done {
             Ok(entries) => Some(Ok(Entries { entries, held })),
             Err(problem) => {
                 drop(held);
-                self.pause(problem, times).await.err().map(Err)
+                self.pause(problem, again).await.err().map(Err)
             }
         }
     }
-}
-
-/// Half of it is jitter: lists that ended together must not meet again.
-fn pause(first: Duration, times: u32) -> Duration {
-    let full = first.saturating_mul(1 << times.min(16)).min(PAUSE_MAX.max(first));
-    let jitter = u32::try_from(RandomState::new().hash_one(times) % 1000).unwrap_or_default();
-    full * (1000 + jitter) / 2000
-}
-
-/// Reads until all answers together need too much memory.
-pub(crate) async fn unless_displaced<T>(
-    held: &HeldAnswer,
-    read: impl Future<Output = Result<T, Problem>>,
-) -> Result<T, Problem> {
-    tokio::select! {
-        biased;
-        () = held.over() => Err(displaced()),
-        read = read => read,
-    }
-}
-
-/// Counts bytes of an answer.
-pub(crate) fn hold(held: &HeldAnswer, bytes: usize) -> Result<(), Problem> {
-    held.add(bytes as u64).map(drop).ok_or_else(displaced)
-}
-
-fn displaced() -> Problem {
-    let text =
-        "its list ended, because all answers together need too much memory; it is asked for again later";
-    Problem::new(Reason::Displaced, text)
 }

@@ -4,6 +4,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use equate_egress::Displaced;
+
 /// The class of a failure. Callers never parse error texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
@@ -55,6 +57,12 @@ pub(crate) struct Problem {
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
     pub(crate) after: Option<Duration>,
     pub(crate) status: Option<u16>,
+}
+
+impl From<Displaced> for Problem {
+    fn from(displaced: Displaced) -> Self {
+        Problem::new(Reason::Displaced, displaced.to_string())
+    }
 }
 
 impl Problem {

@@ -16,7 +16,6 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use crate::challenge::{self, Challenge};
-use crate::entries::hold;
 use crate::error::{Problem, Reason};
 use crate::remote::{Remote, Scope};
 
@@ -103,7 +102,8 @@ impl Answer<'_> {
         max: u64,
         held: &HeldAnswer,
     ) -> Result<Vec<u8>, Problem> {
-        self.body(name, max, |bytes| hold(held, bytes)).await
+        self.body(name, max, |bytes| Ok(held.add(bytes as u64).map(drop)?))
+            .await
     }
 
     async fn body(

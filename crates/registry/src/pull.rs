@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::spawn_blocking;
 
 use crate::content::{self, Hasher};
-use crate::entries::{Entries, Listed, unless_displaced};
+use crate::entries::{Entries, Listed};
 use crate::error::{Error, Problem, Reason};
 use crate::exchange::{Answer, Ask};
 use crate::name::{TAG_CHARS_MAX, Version};
@@ -125,12 +125,12 @@ impl Remote {
     /// # Errors
     /// The list is too long or displaced, or the registry fails.
     pub async fn tags(&self) -> Result<Entries<String>, Error> {
-        let mut times = 0;
+        let mut again = self.again();
         loop {
             let held = self.hold();
             let list = Box::pin(self.list_tags(Listed::new(&held)));
-            let done = unless_displaced(&held, list).await;
-            if let Some(done) = self.listed(held, done, &mut times).await {
+            let done = held.unless_over(list).await;
+            if let Some(done) = self.listed(held, done, &mut again).await {
                 return self.told("list the tags of", &self.repository().to_string(), done);
             }
         }
@@ -180,7 +180,7 @@ impl Remote {
         let link = self.next_page(&answer)?;
         let held = self.hold();
         let reading = answer.counted(name, limits.page_bytes_max, &held);
-        let body = unless_displaced(&held, reading).await?;
+        let body = held.unless_over(reading).await?;
         drop(answer);
         listed.bytes += body.len() as u64;
         if listed.bytes > limits.list_bytes_max {
@@ -459,12 +459,12 @@ impl Remote {
         subject: &Digest,
         artifact_type: Option<&str>,
     ) -> Result<Entries<Descriptor>, Error> {
-        let mut times = 0;
+        let mut again = self.again();
         loop {
             let held = self.hold();
             let list = Box::pin(self.list_referrers(subject, artifact_type, Listed::new(&held)));
-            let done = unless_displaced(&held, list).await;
-            if let Some(done) = self.listed(held, done, &mut times).await {
+            let done = held.unless_over(list).await;
+            if let Some(done) = self.listed(held, done, &mut again).await {
                 let name = format!("{}@{subject}", self.repository());
                 return self.told("list the referrers of", &name, done);
             }

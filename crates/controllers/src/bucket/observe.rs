@@ -54,7 +54,7 @@ async fn find(cx: &Buckets, declared: &Declared, access: Access) -> Result<Found
     };
     let (bucket, ignore_file, mut listed, mut listed_at) = without_worker(asking).await?;
     let (processors, limit) = (&cx.kit.processors, cx.kit.settings.timeout_max);
-    let mut times = 0;
+    let mut again = bucket.again();
     let (index, revision) = loop {
         let file = ignore_file.clone();
         if let Some(done) = selected(processors, limit, declared, file, listed).await {
@@ -63,7 +63,7 @@ async fn find(cx: &Buckets, declared: &Declared, access: Access) -> Result<Found
         // it may have waited for others
         bucket.extend(listed_at.elapsed());
         let asking = async {
-            bucket.pause_displaced(&mut times).await?;
+            bucket.pause_displaced(&mut again).await?;
             let listed = bucket.list(&declared.prefix).await?;
             Ok((listed, Instant::now()))
         };
@@ -190,17 +190,17 @@ mod tests {
         let (memory, whole) = (Memory::default(), 65 << 20);
         let select = || {
             let held = memory.hold("team-a");
-            held.add(whole);
+            held.add(whole).unwrap();
             let objects = Vec::new();
             let listed = Listing { objects, held };
             selected(&processors, Duration::from_secs(60), &declared, None, listed)
         };
         assert!(matches!(select().await, Some(Ok(_))));
         let other = memory.hold("team-b");
-        assert_eq!(other.add(whole), Some(whole));
+        assert_eq!(other.add(whole), Ok(whole));
         other.clear();
         let selecting = select();
-        other.add(2 << 20);
+        other.add(2 << 20).ok();
         assert!(selecting.await.is_none());
     }
 

@@ -450,7 +450,7 @@ where
             let within = self.pace.lists.check(pages, items.len() + objects.len(), bytes);
             within.map_err(|excess| self.excess(excess))?;
             let kept = objects.len() * KEPT_PER_ITEM * size_of::<Item<U>>();
-            if held.as_ref().is_some_and(|held| held.add(kept as u64).is_none()) {
+            if held.as_ref().is_some_and(|held| held.add(kept as u64).is_err()) {
                 return Err(self.excess(Excess::Displaced));
             }
             for object in objects {

@@ -28,7 +28,7 @@ pub(crate) async fn among_tags<T: Send + 'static>(
     limit: TimeLimit,
     select: impl Fn(&[String], &dyn Fn() -> bool) -> T + Clone + Send + 'static,
 ) -> Result<T, Unselected> {
-    let mut times = 0;
+    let mut again = remote.again();
     loop {
         let listing = async { (remote.tags().await, Instant::now()) };
         let (tags, listed_at) = without_worker(listing).await;
@@ -45,7 +45,7 @@ pub(crate) async fn among_tags<T: Send + 'static>(
         remote.extend(listed_at.elapsed());
         match done {
             Some(done) => return done.map_err(Unselected::Selection),
-            None => without_worker(remote.pause_displaced(&mut times))
+            None => without_worker(remote.pause_displaced(&mut again))
                 .await
                 .map_err(Unselected::Tags)?,
         }
@@ -129,7 +129,7 @@ mod tests {
             if own_runs.fetch_add(1, Ordering::Relaxed) == 0 {
                 let others: Vec<_> = (0..320).map(|_| egress.memory().hold("team-a")).collect();
                 for held in &others {
-                    held.add((1 << 20) + (200 << 10));
+                    held.add((1 << 20) + (200 << 10)).ok();
                 }
                 while go_on() {}
             }

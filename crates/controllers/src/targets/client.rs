@@ -339,7 +339,7 @@ async fn whole(answer: Response<LimitedBody>, held: HeldAnswer) -> Result<Respon
         };
         let Some(frame) = frame else { break };
         if let Ok(data) = frame?.into_data() {
-            held.add(data.len() as u64).ok_or(AnswerError::Displaced)?;
+            held.add(data.len() as u64).map_err(|_| AnswerError::Displaced)?;
             bytes.extend_from_slice(&data);
         }
     }

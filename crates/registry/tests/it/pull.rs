@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use equate_egress::Egress;
+use equate_egress::{Displaced, Egress};
 use equate_registry::oci_spec::image::Descriptor;
 use equate_registry::{Limits, Reason, Registries, Version, sha256};
 use equate_testkit::registry::{RegistryFault, RegistryOptions, RegistryServer};
@@ -129,21 +129,21 @@ async fn tags_take_the_memory_of_answers_until_they_are_dropped() {
     // all that is there, so that the largest answer ends with the list's second MiB
     let whole = || {
         let other = egress.memory().hold("other");
-        other.add(65 << 20);
+        other.add(65 << 20).ok();
         other
     };
     // the tags need less than that, and more with the bodies of their pages
     server.fault(RegistryFault::EndlessTags, 15);
     let other = whole();
     assert_eq!(remote.tags().await.unwrap().len(), 15 * 300);
-    assert!(other.add(0).is_some());
+    assert!(other.add(0).is_ok());
     server.fault(RegistryFault::EndlessTags, 30);
     let tags = remote.tags().await.unwrap();
-    assert_eq!((tags.len(), other.add(0)), (30 * 300, None));
+    assert_eq!((tags.len(), other.add(0)), (30 * 300, Err(Displaced)));
     let another = whole();
-    assert_eq!(another.add(0), None);
+    assert_eq!(another.add(0), Err(Displaced));
     drop(tags);
-    assert!(whole().add(0).is_some());
+    assert!(whole().add(0).is_ok());
 }
 
 #[tokio::test]
@@ -162,7 +162,7 @@ async fn a_displaced_list_is_asked_for_again_within_the_time_limit() {
     let namespace = anonymous().namespace;
     let many: Vec<_> = (0..320).map(|_| egress.memory().hold(&namespace)).collect();
     for held in &many {
-        held.add((1 << 20) + (200 << 10));
+        held.add((1 << 20) + (200 << 10)).ok();
     }
     server.fault(RegistryFault::EndlessTags, usize::MAX);
     let error = opened(Duration::from_secs(3600)).tags().await.unwrap_err();
@@ -172,7 +172,7 @@ async fn a_displaced_list_is_asked_for_again_within_the_time_limit() {
     server.fault(RegistryFault::EndlessTags, 60);
     let tags = opened(Duration::from_millis(1)).tags().await.unwrap();
     assert!((1..60 * 300).contains(&tags.len()), "{}", tags.len());
-    assert!(many.iter().all(|held| held.add(0).is_some()));
+    assert!(many.iter().all(|held| held.add(0).is_ok()));
 }
 
 #[tokio::test]

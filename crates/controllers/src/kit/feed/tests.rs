@@ -170,7 +170,7 @@ async fn largest_list_ends_when_all_need_too_much_memory() {
         let others: Vec<_> = (0..others).map(|other| memory.hold(&other.to_string())).collect();
         others
             .iter()
-            .for_each(|other| assert!(other.add(4 << 20).is_some()));
+            .for_each(|other| assert!(other.add(4 << 20).is_ok()));
         let shared = ListMemory {
             memory,
             namespace: "team-a".into(),
@@ -179,7 +179,7 @@ async fn largest_list_ends_when_all_need_too_much_memory() {
             Box::pin(changes_of(client, 1, Some(shared), || [0_u8; ITEM])).await,
             [expected]
         );
-        assert!(others.iter().all(|other| other.add(0).is_some()));
+        assert!(others.iter().all(|other| other.add(0).is_ok()));
     };
     check(19, "listed 50").await;
     let ended = "was ended, because all answers together need too much memory; it is read again later";
@@ -204,9 +204,7 @@ async fn list_ends_while_it_waits_for_a_page() {
     let (failed, ()) = tokio::join!(Box::pin(changes_of(client, 1, Some(shared), value)), async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let small: Vec<_> = (0..32).map(|_| memory.hold("team-a")).collect();
-        small
-            .iter()
-            .for_each(|small| assert!(small.add(3 << 20).is_some()));
+        small.iter().for_each(|small| assert!(small.add(3 << 20).is_ok()));
     });
     assert!(
         failed[0].contains("all answers together need too much memory"),
