@@ -50,7 +50,7 @@ pub use secret::Secret;
 pub use signature::{SignatureError, Signers, Tag};
 pub use submodule::{ModulesError, Submodule, SubmoduleError, SubmoduleUrlError};
 pub use transport::{RemoteError, SshAlgorithmError, SshAlgorithms};
-pub use tree::{BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
+pub use tree::{BlobHash, BlobId, Child, Entry, Mode, Node, Tree, TreeError, TreeId};
 pub use watch::{Watch, WatchError, watch, watch_files};
 pub use writable::{
     Answer, ChangeError, Each, Past, Queue, Refusal, Requests, Upstream, Waiting, WritableRepository,

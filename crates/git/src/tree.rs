@@ -44,6 +44,34 @@ impl BlobId {
     }
 }
 
+/// The id of a content that comes in parts.
+pub struct BlobHash(gix::hash::Hasher);
+
+impl BlobHash {
+    /// Of a content of this many bytes.
+    pub fn new(size: u64) -> Self {
+        let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
+        hasher.update(&gix::objs::encode::loose_header(gix::objs::Kind::Blob, size));
+        Self(hasher)
+    }
+
+    /// The next part.
+    pub fn update(&mut self, part: &[u8]) {
+        self.0.update(part);
+    }
+
+    /// The id that git gives the content. `None` for content crafted to collide with another.
+    pub fn id(self) -> Option<BlobId> {
+        self.0.try_finalize().ok().map(BlobId)
+    }
+}
+
+impl fmt::Debug for BlobHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlobHash").finish_non_exhaustive()
+    }
+}
+
 impl TreeId {
     /// The id's bytes.
     pub fn as_bytes(&self) -> &[u8] {

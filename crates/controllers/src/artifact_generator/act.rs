@@ -106,18 +106,8 @@ async fn tree(
     declared: &Declared,
     source: &SourceArtifact,
 ) -> Result<Tree, Failure> {
-    let (storage, publisher, digest) = (
-        cx.kit.storage.clone(),
-        source.publisher.clone(),
-        source.artifact.digest.clone(),
-    );
-    if let Some(known) = storage.known_tree(&publisher, &digest) {
-        return Ok(known);
-    }
-    let reading = move || storage.tree(&publisher, &digest);
-    let reading = cx.kit.processors.run(&declared.key.namespace, reading);
-    // it does not panic by itself; if it does, the artifact counts as absent
-    let found = reading.done().await.ok().flatten();
+    let (namespace, digest) = (&declared.key.namespace, &source.artifact.digest);
+    let found = store::tree(&cx.kit, namespace, &source.publisher, digest).await;
     found.ok_or_else(|| {
         fetching(&format!(
             "fetch sources failed: the store of this process has no artifact {} of {}; \

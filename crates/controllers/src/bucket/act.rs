@@ -1,10 +1,9 @@
 //! Makes an artifact: fetches the objects that changed, and publishes.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::Seek as _;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use equate_bucket::{Bucket, Reason as Class};
 use equate_source::{Gathering, Limits, Pauses, Stored, Tree};
 use futures::StreamExt as _;
@@ -18,6 +17,7 @@ use super::{Buckets, Known};
 use crate::kit::queue::without_worker;
 use crate::kit::read::chain;
 use crate::sources::failure::Failure;
+use crate::sources::store;
 
 /// Objects that are fetched at once: as many as the way out admits for one host.
 const FETCHED_AT_ONCE: usize = 8;
@@ -106,17 +106,8 @@ async fn previous(
     if observed.artifact != Artifact::Stored {
         return None;
     }
-    let (storage, publisher, digest) = (
-        cx.kit.storage.clone(),
-        declared.publisher.clone(),
-        artifact.digest.clone(),
-    );
-    let reading = cx
-        .kit
-        .processors
-        .run(&declared.key.namespace, move || storage.tree(&publisher, &digest));
-    // it does not panic by itself; if it does, everything is fetched
-    let tree = reading.done().await.ok().flatten()?;
+    let (namespace, publisher) = (&declared.key.namespace, &declared.publisher);
+    let tree = store::tree(&cx.kit, namespace, publisher, &artifact.digest).await?;
     Some(Arc::new(Previous { tree, known }))
 }
 
@@ -171,12 +162,21 @@ async fn fetch(
         };
         let (at, name) = (path(&key), declared.bucket.clone());
         let adding = cx.kit.processors.run(&declared.key.namespace, move || {
-            let bytes = match content {
-                Content::Same(previous) => previous.tree.read(&at).map_err(|error| chain(&error)),
-                Content::Fetched(file) => read(file).map_err(|error| error.to_string()),
+            let unread = |why: String| failure::unfetched(&name, &why);
+            let added = match content {
+                Content::Same(previous) => {
+                    let bytes = previous.tree.read(&at);
+                    gathering.add(&at, &bytes.map_err(|error| unread(chain(&error)))?, false)
+                }
+                Content::Fetched(mut file) => {
+                    let length = file.stream_position().and_then(|length| {
+                        file.rewind()?;
+                        Ok(length)
+                    });
+                    let length = length.map_err(|error| unread(error.to_string()))?;
+                    gathering.add_from(&at, file, length, false)
+                }
             };
-            let bytes = bytes.map_err(|why| failure::unfetched(&name, &why))?;
-            let added = gathering.add(&at, &bytes, false);
             added.map_err(|error| failure::tree(&name, &error))?;
             Ok::<_, Failure>(gathering)
         });
@@ -201,11 +201,4 @@ async fn get(
         Err(error) if error.reason() == Class::NotFound => Ok(None),
         Err(error) => Err(failure::fetch(&declared.bucket, key, &error, cx.limit(declared))),
     }
-}
-
-fn read(mut file: File) -> std::io::Result<Bytes> {
-    let mut bytes = Vec::new();
-    file.rewind()?;
-    file.read_to_end(&mut bytes)?;
-    Ok(bytes.into())
 }

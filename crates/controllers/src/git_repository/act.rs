@@ -204,5 +204,6 @@ fn tree(
         submodules: &fetched.submodules,
         included: &included,
     };
-    Tree::compose(&parts, &ignore, &limits, pauses).map_err(|error| Failure::compose(&error))
+    let pack = cx.storage.scratch().map_err(|error| Failure::storage(&error))?;
+    Tree::compose(&parts, &ignore, &limits, pack, pauses).map_err(|error| Failure::compose(&error))
 }

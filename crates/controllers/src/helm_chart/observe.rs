@@ -1,8 +1,7 @@
 //! Observes the artifact in the store, and the chart that the source offers.
 
 use equate_api::meta::{ConditionType, Reason};
-use equate_api::source::{Artifact as SourceArtifact, ChartSourceKind, HelmChartStatus, HelmRepositoryType};
-use equate_source::{Publisher, Tree};
+use equate_api::source::{ChartSourceKind, HelmChartStatus, HelmRepositoryType};
 
 use super::build::{Build, Step, with_metadata};
 use super::decide::{Artifact, Failed, Observed};
@@ -13,10 +12,10 @@ use super::{ABOUT, HelmCharts};
 use crate::ObjectRef;
 use crate::kit::read::chain;
 use crate::kit::time_limit::TimeLimit;
-use crate::sources::Named;
 use crate::sources::charts::{home, repository_publisher, timeout};
 use crate::sources::failure::Failure;
 use crate::sources::store::{Form, is_stored};
+use crate::sources::{Named, store};
 
 /// The length of a revision in a version. A label with the version has at most 63 characters.
 const REVISION_CHARACTERS: usize = 12;
@@ -209,7 +208,8 @@ async fn in_files(
             return Err(unavailable(&why));
         }
     };
-    let Some(tree) = tree(cx, declared, &publisher, &artifact).await else {
+    let namespace = &declared.key.namespace;
+    let Some(tree) = store::tree(&cx.kit, namespace, &publisher, &artifact.digest).await else {
         return Err(no_artifact(declared));
     };
     *source = Some(artifact.revision.clone());
@@ -229,23 +229,6 @@ async fn in_files(
         verified: false,
     };
     Ok((build, Origin::Files(chart)))
-}
-
-async fn tree(
-    cx: &HelmCharts,
-    declared: &Declared,
-    publisher: &Publisher,
-    artifact: &SourceArtifact,
-) -> Option<Tree> {
-    let (storage, digest) = (cx.kit.storage.clone(), artifact.digest.clone());
-    if let Some(known) = storage.known_tree(publisher, &digest) {
-        return Some(known);
-    }
-    let publisher = publisher.clone();
-    let reading = move || storage.tree(&publisher, &digest);
-    let reading = cx.kit.processors.run(&declared.key.namespace, reading);
-    // it does not panic by itself; if it does, the artifact counts as absent
-    reading.done().await.ok().flatten()
 }
 
 /// The build metadata of the version: the source's revision, and the generation that selects values.

@@ -2,9 +2,10 @@
 
 use equate_api::source::Artifact;
 use equate_priority::blocking;
-use equate_source::{Place, Publisher, Storage};
+use equate_source::{Pauses, Place, Publisher, Storage, Tree};
 
 use crate::kit::read::chain;
+use crate::kit::services::Kit;
 
 /// The form of a kind's artifacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,23 @@ pub(crate) async fn is_stored(
         adopted.ok().flatten().is_some()
     });
     adopting.await.unwrap_or(false)
+}
+
+/// The tree of an artifact in the store. A chart, a layer, or an artifact of an earlier process is read from its
+/// archive.
+pub(crate) async fn tree(kit: &Kit, namespace: &str, publisher: &Publisher, digest: &str) -> Option<Tree> {
+    let (storage, digest) = (kit.storage.clone(), digest.to_owned());
+    if let Some(known) = storage.known_tree(publisher, &digest) {
+        return Some(known);
+    }
+    let publisher = publisher.clone();
+    let reading = kit
+        .processors
+        .paced(namespace, kit.settings.timeout_max, move |go_on| {
+            storage.tree_pausing(&publisher, &digest, &Pauses::new(go_on))
+        });
+    // it does not panic by itself; if it does, or lasts too long, the artifact counts as absent
+    reading.await.ok()?.ok().flatten()
 }
 
 /// Removes all artifacts of a place.

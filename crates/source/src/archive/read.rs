@@ -12,7 +12,7 @@ use super::ArchiveError;
 use super::bounded::{Bounded, Expanding, ReachedLimit};
 use crate::limits::{LimitExceeded, Limits};
 use crate::pauses::{Pauses, Stopped};
-use crate::tree::{Building, Content, Packing, Tree};
+use crate::tree::{Building, Content, PackError, Packing, Tree};
 
 /// The overhead of an entry: a header, padding, a long name.
 const OVERHEAD_BYTES: u64 = 4 * 512;
@@ -27,15 +27,7 @@ impl Tree {
     /// Absolute paths, `..`, hard links, special and sparse files, an exceeded limit, or bytes that are not
     /// an archive.
     pub fn from_archive(archive: impl Read, limits: &Limits) -> Result<Tree, ArchiveError> {
-        Tree::from_archive_pausing(archive, limits, &Pauses::none())
-    }
-
-    pub(crate) fn from_archive_pausing(
-        archive: impl Read,
-        limits: &Limits,
-        pauses: &Pauses<'_>,
-    ) -> Result<Tree, ArchiveError> {
-        Tree::read_archive(archive, limits, None, pauses)
+        Tree::read_archive(archive, limits, None, &Pauses::none())
     }
 
     /// Like [`Tree::from_archive`], with the content of files in `pack`, an empty file.
@@ -110,13 +102,17 @@ fn entries(
         *path = self::path(&entry, &std::mem::take(&mut extended))?;
         match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous => {
-                let content = content(&mut entry, path, limits, &building)?;
+                let size = size(&entry, path, limits, &building)?;
                 let executable = entry.header().mode().map_err(ArchiveError::Malformed)? & 0o111 != 0;
                 match &mut pack {
-                    None => building.file(path, content.into(), executable)?,
+                    None => building.file(path, content(&mut entry, size)?.into(), executable)?,
                     Some(pack) => {
-                        let packed = pack.add(&content).map_err(ArchiveError::Unpack)?;
-                        building.file_in(path, &content, Content::Packed(packed), executable)?;
+                        let added = pack.add(&mut entry, size).map_err(|error| match error {
+                            PackError::Read(error) => ArchiveError::Malformed(error),
+                            PackError::Write(error) => ArchiveError::Unpack(error),
+                        });
+                        let (packed, blob) = added?;
+                        building.file_of(path, blob, Content::Packed(packed), executable)?;
                     }
                 }
             }
@@ -239,12 +235,12 @@ fn path(entry: &Entry<'_, impl Read>, extended: &Extended) -> Result<String, Arc
     }
 }
 
-fn content(
-    entry: &mut Entry<'_, impl Read>,
+fn size(
+    entry: &Entry<'_, impl Read>,
     path: &str,
     limits: &Limits,
     building: &Building<'_>,
-) -> Result<Vec<u8>, ArchiveError> {
+) -> Result<u64, ArchiveError> {
     let limit = |limit| ArchiveError::Limit {
         path: path.to_owned(),
         limit,
@@ -253,9 +249,13 @@ fn content(
     if size > limits.file_bytes_max {
         return Err(limit(LimitExceeded::FileBytes(limits.file_bytes_max)));
     }
-    if size > building.bytes_left() {
-        return Err(limit(LimitExceeded::TreeBytes(limits.tree_bytes_max)));
+    match size > building.bytes_left() {
+        true => Err(limit(LimitExceeded::TreeBytes(limits.tree_bytes_max))),
+        false => Ok(size),
     }
+}
+
+fn content(entry: &mut Entry<'_, impl Read>, size: u64) -> Result<Vec<u8>, ArchiveError> {
     // allocate for received bytes only, not for the size in the header
     let mut content = Vec::new();
     entry.read_to_end(&mut content).map_err(ArchiveError::Malformed)?;

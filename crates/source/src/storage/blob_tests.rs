@@ -12,6 +12,7 @@ use tower::ServiceExt as _;
 use super::tests::{open, tree};
 use super::{Blob, Place, Publisher, Retention, Storage, Stored};
 use crate::limits::Limits;
+use crate::tree::Tree;
 
 const INDEX: &str = "index-1111.yaml";
 const CHART: &str = "podinfo-6.5.4+build.1.tgz";
@@ -298,6 +299,8 @@ fn archive_blobs_have_a_tree() {
         let stored = publish(&storage, file, content).unwrap();
         for storage in [storage, open(root.path())] {
             let found = storage.tree(&publisher(), &stored.digest);
+            let in_memory = found.as_ref().map(Tree::bytes_in_memory);
+            assert_eq!(in_memory, expected.then_some(0), "{file}");
             let config = found.map(|tree| tree.read("app/config.yaml").unwrap());
             assert_eq!(config.as_deref(), expected.then_some(&b"1"[..]), "{file}");
             assert_eq!(bytes(&storage, &stored.digest).unwrap(), content, "{file}");

@@ -634,7 +634,12 @@ impl Storage {
     fn read(&self, path: &Path, pauses: &Pauses<'_>) -> Option<Tree> {
         let read = fs::File::open(path)
             .map_err(ArchiveError::Malformed)
-            .and_then(|file| Tree::from_archive_pausing(file, &self.shared.limits, pauses));
+            .and_then(|file| {
+                let pack = self
+                    .scratch()
+                    .map_err(|error| ArchiveError::Unpack(io::Error::other(error)))?;
+                Tree::unpack_archive(file, &self.shared.limits, pack, pauses)
+            });
         read.inspect_err(|error| match error {
             ArchiveError::Stopped(_) => {}
             error => tracing::warn!(path = %path.display(), error = error as &dyn std::error::Error, "artifact not usable"),

@@ -153,8 +153,9 @@ pub(super) fn write(
 ) -> Result<Arrived, StorageError> {
     let failed = |source| StorageError::of("write", path, source);
     let mut file = temporary(root).map_err(failed)?;
+    let out = io::BufWriter::new(file.as_file_mut());
     let archived = tree
-        .write_archive_pausing(io::BufWriter::new(file.as_file_mut()), limits, pauses)
+        .write_archive_pausing(out, limits, &|| tempfile::tempfile_in(root), pauses)
         .map_err(|error| match error {
             crate::ArchiveError::Write(source) => failed(source),
             crate::ArchiveError::Stopped(stopped) => stopped.into(),

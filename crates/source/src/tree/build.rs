@@ -36,14 +36,14 @@ pub(crate) enum Node {
     Directory(Arc<Directory>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct File {
     pub(crate) id: ContentId,
     pub(crate) executable: bool,
     pub(crate) content: Content,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Content {
     Memory(Bytes),
     Git(BlobId),
@@ -148,10 +148,9 @@ impl Node {
 impl File {
     /// The id contains git's id of the content, so that a tree read back from its archive equals that of
     /// its commit. `None` for content crafted to collide.
-    pub(crate) fn of(bytes: &[u8], executable: bool, content: Content) -> Option<File> {
-        let id = file_id(&BlobId::of(bytes)?, executable);
+    pub(crate) fn of(blob: Option<BlobId>, executable: bool, content: Content) -> Option<File> {
         Some(File {
-            id,
+            id: file_id(&blob?, executable),
             executable,
             content,
         })
@@ -229,15 +228,15 @@ impl<'a> Building<'a> {
     }
 
     pub(crate) fn file(&mut self, path: &str, content: Bytes, executable: bool) -> Result<(), PathError> {
-        let bytes = content.clone();
-        self.file_in(path, &bytes, Content::Memory(content), executable)
+        let blob = BlobId::of(&content);
+        self.file_of(path, blob, Content::Memory(content), executable)
     }
 
-    /// A file with these bytes; `content` says where to read them later.
-    pub(crate) fn file_in(
+    /// A file whose content is in memory or packed, and has this id.
+    pub(crate) fn file_of(
         &mut self,
         path: &str,
-        bytes: &[u8],
+        blob: Option<BlobId>,
         content: Content,
         executable: bool,
     ) -> Result<(), PathError> {
@@ -245,8 +244,7 @@ impl<'a> Building<'a> {
             path: path.to_owned(),
             limit,
         };
-        let whole = bytes;
-        let bytes = whole.len() as u64;
+        let bytes = content.bytes().unwrap_or_default();
         if bytes > self.limits.file_bytes_max {
             return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
         }
@@ -255,7 +253,7 @@ impl<'a> Building<'a> {
         if self.bytes > self.limits.tree_bytes_max {
             return Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max)));
         }
-        let file = File::of(whole, executable, content).ok_or_else(|| PathError::Path {
+        let file = File::of(blob, executable, content).ok_or_else(|| PathError::Path {
             path: path.to_owned(),
             why: "its content collides with another object's id (a SHA-1 collision)",
         })?;

@@ -3,18 +3,19 @@
 //! `.sourceignore` files and `spec.ignore` apply to the result as a whole. As in Flux, a part may replace
 //! only an empty directory of another part, such as a submodule's.
 //!
-//! Files of the commit stay in git; those of other parts are held in memory.
+//! Files of the commit stay in git; those of other parts go to a file on disk, so that memory holds names only.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use equate_git::{BlobId, Mode};
 use thiserror::Error;
 
-use super::build::names;
+use super::build::{File, names};
 use super::ignored::IgnoreFiles;
-use super::{Building, Node, ReadError, Source, Tree, TreeError};
+use super::{Building, Content, Node, Packing, ReadError, Source, Tree, TreeError};
 use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision};
 use crate::limits::{LimitExceeded, Limits};
 use crate::pauses::{ENTRY, Pauses, Stopped};
@@ -90,6 +91,8 @@ impl From<Stopped> for ComposeError {
 /// An entry before ignore rules apply. Only empty directories are listed.
 enum Item {
     File(FileContent, bool),
+    /// Of another tree.
+    Copy(File),
     Link,
     Directory,
 }
@@ -99,11 +102,11 @@ enum FileContent {
     Git(BlobId),
     /// In a submodule's commit.
     Submodule(usize, BlobId),
-    Memory(Bytes),
 }
 
 impl Tree {
-    /// Composes the parts, without the files that `ignore` and their `.sourceignore` files exclude.
+    /// Composes the parts, without the files that `ignore` and their `.sourceignore` files exclude. The contents of
+    /// other parts than the commit go to `pack`, an empty file.
     ///
     /// # Errors
     /// A part is missing or conflicts with another, a limit is exceeded, an object cannot be read, or the work is
@@ -112,6 +115,7 @@ impl Tree {
         parts: &Parts<'_>,
         ignore: &Ignore,
         limits: &Limits,
+        pack: fs::File,
         pauses: &Pauses<'_>,
     ) -> Result<Tree, ComposeError> {
         let mut composing = Composing {
@@ -119,6 +123,7 @@ impl Tree {
             limits,
             pauses,
             items: BTreeMap::new(),
+            packing: Packing::new(pack),
             bytes: 0,
         };
         composing.commit()?;
@@ -139,6 +144,7 @@ struct Composing<'a> {
     limits: &'a Limits,
     pauses: &'a Pauses<'a>,
     items: BTreeMap<String, Item>,
+    packing: Packing,
     bytes: u64,
 }
 
@@ -218,11 +224,8 @@ impl Composing<'_> {
             }
             Some(super::Entry::File { executable, .. }) => {
                 let content = source.read(from).map_err(|error| read(from, error))?;
-                self.take(to, content.len())?;
-                return self.put_below(
-                    to.to_owned(),
-                    Item::File(FileContent::Memory(content), executable),
-                );
+                let file = self.pack(to, &content, executable)?;
+                return self.put_below(to.to_owned(), Item::Copy(file));
             }
             Some(super::Entry::Directory { .. }) => {}
         }
@@ -241,13 +244,18 @@ impl Composing<'_> {
             match node {
                 Node::Directory(_) => self.put(place(below), Item::Directory),
                 Node::File(file) => {
-                    let content = source.content(path, file).map_err(|error| read(path, error))?;
-                    self.pauses.count(content.len())?;
-                    self.take(path, content.len())?;
-                    self.put(
-                        place(below),
-                        Item::File(FileContent::Memory(content), file.executable),
-                    )
+                    let copy = match &file.content {
+                        Content::Packed(packed) => {
+                            self.take(path, packed.bytes())?;
+                            file.clone()
+                        }
+                        Content::Memory(_) | Content::Git(_) => {
+                            let content = source.content(path, file).map_err(|error| read(path, error))?;
+                            self.pack(path, &content, file.executable)?
+                        }
+                    };
+                    self.count(&copy)?;
+                    self.put(place(below), Item::Copy(copy))
                 }
             }
         })
@@ -257,13 +265,16 @@ impl Composing<'_> {
     fn make_room(&mut self, to: &str) -> Result<(), &'static str> {
         let mut parent = to;
         while let Some((above, _)) = parent.rsplit_once('/') {
-            if matches!(self.items.get(above), Some(Item::File(..) | Item::Link)) {
+            if matches!(
+                self.items.get(above),
+                Some(Item::File(..) | Item::Copy(_) | Item::Link)
+            ) {
                 return Err("a parent directory is a file");
             }
             parent = above;
         }
         match self.items.get(to) {
-            Some(Item::File(..) | Item::Link) => return Err("a file exists there"),
+            Some(Item::File(..) | Item::Copy(_) | Item::Link) => return Err("a file exists there"),
             Some(Item::Directory) | None => {}
         }
         let mut below = self.items.range(to.to_owned()..);
@@ -279,12 +290,11 @@ impl Composing<'_> {
         }
     }
 
-    fn take(&mut self, path: &str, bytes: usize) -> Result<(), TreeError> {
+    fn take(&mut self, path: &str, bytes: u64) -> Result<(), TreeError> {
         let limit = |limit| TreeError::Limit {
             path: path.to_owned(),
             limit,
         };
-        let bytes = bytes as u64;
         if bytes > self.limits.file_bytes_max {
             return Err(limit(LimitExceeded::FileBytes(self.limits.file_bytes_max)));
         }
@@ -293,6 +303,22 @@ impl Composing<'_> {
             true => Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max))),
             false => Ok(()),
         }
+    }
+
+    fn pack(&mut self, path: &str, content: &[u8], executable: bool) -> Result<File, TreeError> {
+        let size = content.len() as u64;
+        self.take(path, size)?;
+        let (packed, blob) = self.packing.add(content, size).map_err(|error| error.at(path))?;
+        File::of(blob, executable, Content::Packed(packed)).ok_or_else(|| TreeError::Path {
+            path: path.to_owned(),
+            why: "its content collides with another object's id (a SHA-1 collision)",
+        })
+    }
+
+    /// Pauses only where no content is in memory.
+    fn count(&self, copied: &File) -> Result<(), Stopped> {
+        let bytes = copied.content.bytes().unwrap_or_default();
+        self.pauses.count(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// Adds parent directories, which git does not list.
@@ -342,14 +368,13 @@ impl Composing<'_> {
                 Item::File(FileContent::Git(blob), executable) => {
                     building.git_file(&path, blob, executable)?;
                 }
-                Item::File(FileContent::Memory(content), executable) => {
-                    self.pauses.count(content.len())?;
-                    building.file(&path, content, executable)?;
-                }
+                Item::Copy(file) => building.place(&path, file)?,
                 Item::File(FileContent::Submodule(index, blob), executable) => {
                     let content = self.of_submodule(&path, index, &blob)?;
-                    self.pauses.count(content.len())?;
-                    building.file(&path, content, executable)?;
+                    let file = self.pack(&path, &content, executable)?;
+                    drop(content);
+                    self.count(&file)?;
+                    building.place(&path, file)?;
                 }
             }
         }
@@ -387,25 +412,26 @@ impl Composing<'_> {
                         why,
                     });
                 }
-                Item::File(content, _) => {
-                    found.count(directory, self.size(path, content)?)?;
-                    files.push((directory, path, content));
+                item @ (Item::File(..) | Item::Copy(_)) => {
+                    found.count(directory, self.size(path, item)?)?;
+                    files.push((directory, path, item));
                 }
             }
         }
         // parents before children, siblings by name
         files.sort_by(|(one, ..), (other, ..)| names_in(one).cmp(names_in(other)));
-        for (directory, path, content) in files {
-            found.add(directory, &self.read(path, content)?)?;
+        for (directory, path, item) in files {
+            found.add(directory, &self.read(path, item)?)?;
         }
         Ok(found)
     }
 
-    fn size(&self, path: &str, content: &FileContent) -> Result<u64, TreeError> {
-        let (tree, blob) = match content {
-            FileContent::Memory(content) => return Ok(content.len() as u64),
-            FileContent::Git(blob) => (self.parts.git, blob),
-            FileContent::Submodule(index, blob) => match self.parts.submodules.get(*index) {
+    fn size(&self, path: &str, item: &Item) -> Result<u64, TreeError> {
+        let (tree, blob) = match item {
+            Item::Link | Item::Directory => return Ok(0),
+            Item::Copy(file) => return Ok(file.content.bytes().unwrap_or_default()),
+            Item::File(FileContent::Git(blob), _) => (self.parts.git, blob),
+            Item::File(FileContent::Submodule(index, blob), _) => match self.parts.submodules.get(*index) {
                 Some(submodule) => (&submodule.tree, blob),
                 None => return Ok(0),
             },
@@ -413,11 +439,14 @@ impl Composing<'_> {
         tree.size(blob).map_err(|source| unread(path, source))
     }
 
-    fn read(&self, path: &str, content: &FileContent) -> Result<Bytes, TreeError> {
-        match content {
-            FileContent::Memory(content) => Ok(content.clone()),
-            FileContent::Git(blob) => self.parts.git.read(blob).map_err(|source| unread(path, source)),
-            FileContent::Submodule(index, blob) => self.of_submodule(path, *index, blob),
+    fn read(&self, path: &str, item: &Item) -> Result<Bytes, TreeError> {
+        match item {
+            Item::Link | Item::Directory => Ok(Bytes::new()),
+            Item::Copy(file) => Ok(Tree::empty().content(path, file)?),
+            Item::File(FileContent::Git(blob), _) => {
+                self.parts.git.read(blob).map_err(|source| unread(path, source))
+            }
+            Item::File(FileContent::Submodule(index, blob), _) => self.of_submodule(path, *index, blob),
         }
     }
 }

@@ -21,8 +21,14 @@ fn compose(
         submodules,
         included,
     };
-    Tree::compose(&parts, &Ignore::new(Some(ignore)), limits, &Pauses::none())
-        .map_err(|error| error.to_string())
+    Tree::compose(
+        &parts,
+        &Ignore::new(Some(ignore)),
+        limits,
+        tempfile::tempfile().unwrap(),
+        &Pauses::none(),
+    )
+    .map_err(|error| error.to_string())
 }
 
 fn files(tree: &Tree) -> String {
@@ -160,4 +166,34 @@ fn parts_are_combined_or_conflict() {
         &few,
         "more than 6 files and directories",
     );
+}
+
+#[test]
+fn contents_of_other_parts_take_no_memory() {
+    let repository = Repository::new();
+    repository.write(&[("a/x.yaml", "x"), ("top.yaml", "t")]);
+    let git = repository.commit();
+    let limits = Limits::default();
+    let from_git = Tree::from_git(&git, &Ignore::default(), &limits).unwrap();
+    let mut archive = Vec::new();
+    from_git.write_archive(&mut archive, &limits).unwrap();
+    let in_memory = Tree::from_archive(&*archive, &limits).unwrap();
+    assert_eq!(in_memory.bytes_in_memory(), 2);
+    let include = |tree: &Tree, from: &str, to: &str| Included {
+        name: "other".to_owned(),
+        tree: tree.clone(),
+        from: from.to_owned(),
+        to: to.to_owned(),
+    };
+    let included = [
+        include(&from_git, "", "git"),
+        include(&in_memory, "", "memory"),
+        include(&in_memory, "top.yaml", "file"),
+    ];
+    let composed = compose(&git, &[], &[], &included, "", &limits).unwrap();
+    assert_eq!(composed.bytes_in_memory(), 0);
+    assert_eq!(composed.read("git/a/x.yaml").unwrap(), "x");
+    assert_eq!(composed.read("memory/top.yaml").unwrap(), "t");
+    assert_eq!(composed.read("file").unwrap(), "t");
+    assert_eq!(composed.read("a/x.yaml").unwrap(), "x");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 
 use super::build::File;
 use super::{Building, Content, Packing, Tree, TreeError};
@@ -33,11 +34,25 @@ impl Gathering {
     /// # Errors
     /// A limit is exceeded, or the disk is full.
     pub fn add(&mut self, path: &str, bytes: &[u8], executable: bool) -> Result<(), TreeError> {
+        self.add_from(path, bytes, bytes.len() as u64, executable)
+    }
+
+    /// The same for a content of this many bytes, which is read part by part.
+    ///
+    /// # Errors
+    /// As [`Self::add`], or the content cannot be read.
+    pub fn add_from(
+        &mut self,
+        path: &str,
+        content: impl Read,
+        length: u64,
+        executable: bool,
+    ) -> Result<(), TreeError> {
         let limit = |limit| TreeError::Limit {
             path: path.chars().take(200).collect(),
             limit,
         };
-        let (length, limits) = (bytes.len() as u64, &self.limits);
+        let limits = &self.limits;
         if length > limits.file_bytes_max {
             return Err(limit(LimitExceeded::FileBytes(limits.file_bytes_max)));
         }
@@ -48,11 +63,9 @@ impl Gathering {
         if self.files.len() >= limits.entries_max {
             return Err(limit(LimitExceeded::Entries(limits.entries_max)));
         }
-        let packed = self.packing.add(bytes).map_err(|source| TreeError::Pack {
-            path: path.to_owned(),
-            source,
-        })?;
-        let file = File::of(bytes, executable, Content::Packed(packed));
+        let added = self.packing.add(content, length);
+        let (packed, blob) = added.map_err(|error| error.at(path))?;
+        let file = File::of(blob, executable, Content::Packed(packed));
         let file = file.ok_or_else(|| TreeError::Path {
             path: path.to_owned(),
             why: "its content collides with another object's id (a SHA-1 collision)",

@@ -340,7 +340,14 @@ fn a_shared_ignore_file_counts_in_each_directory() {
             submodules: &[],
             included: &[],
         };
-        let error = Tree::compose(&parts, &Ignore::default(), &limits, &Pauses::none()).unwrap_err();
+        let error = Tree::compose(
+            &parts,
+            &Ignore::default(),
+            &limits,
+            tempfile::tempfile().unwrap(),
+            &Pauses::none(),
+        )
+        .unwrap_err();
         assert_eq!(error.to_string(), expected);
     };
     check(

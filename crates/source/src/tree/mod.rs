@@ -37,7 +37,7 @@ use crate::pauses::Stopped;
 pub(crate) use build::{Building, Content, Directory, File, Node, PathError};
 pub use compose::{ComposeError, Included, Parts, Submodule};
 pub use gather::Gathering;
-pub(crate) use pack::Packing;
+pub(crate) use pack::{PackError, Packing};
 pub use select::UnpackError;
 
 /// The tree of an artifact's files. Clones are cheap.
@@ -299,6 +299,23 @@ impl Tree {
                 path: path.to_owned(),
             }),
         }
+    }
+
+    /// Bytes of contents that are in memory.
+    #[cfg(test)]
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        let mut bytes = 0;
+        let walked: Result<(), ()> = self.walk(&mut |_, node| {
+            if let Node::File(File {
+                content: Content::Memory(content),
+                ..
+            }) = node
+            {
+                bytes += content.len();
+            }
+            Ok(())
+        });
+        walked.map_or(0, |()| bytes)
     }
 
     /// Sets the fallback for contents.

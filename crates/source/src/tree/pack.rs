@@ -4,11 +4,17 @@
 //! The file is unnamed, so nobody else writes to it, and it is freed with the last tree that reads it.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use equate_git::{BlobHash, BlobId};
+
+use super::{ReadError, TreeError};
+
+/// Bytes of one read and write.
+const PART: usize = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Packed {
@@ -27,12 +33,56 @@ impl Packed {
         self.pack.read_exact_at(&mut bytes, self.at)?;
         Ok(bytes.into())
     }
+
+    pub(crate) fn reader(&self) -> impl Read + use<> {
+        PackedReader(self.clone())
+    }
+}
+
+/// The part that is not read yet.
+struct PackedReader(Packed);
+
+impl Read for PackedReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Packed { pack, at, length } = &mut self.0;
+        let wanted = buffer.len().min(*length);
+        let read = match wanted {
+            0 => return Ok(0),
+            _ => pack.read_at(&mut buffer[..wanted], *at)?,
+        };
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        *at += read as u64;
+        *length -= read;
+        Ok(read)
+    }
+}
+
+/// A content was not added.
+#[derive(Debug)]
+pub(crate) enum PackError {
+    /// It cannot be read.
+    Read(io::Error),
+    /// The disk.
+    Write(io::Error),
+}
+
+impl PackError {
+    pub(crate) fn at(self, path: &str) -> TreeError {
+        let path = path.to_owned();
+        match self {
+            PackError::Read(source) => ReadError::Packed { path, source }.into(),
+            PackError::Write(source) => TreeError::Pack { path, source },
+        }
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Packing {
     pack: Arc<fs::File>,
     at: u64,
+    part: Vec<u8>,
 }
 
 impl Packing {
@@ -40,17 +90,32 @@ impl Packing {
         Packing {
             pack: Arc::new(pack),
             at: 0,
+            part: Vec::new(),
         }
     }
 
-    pub(crate) fn add(&mut self, bytes: &[u8]) -> io::Result<Packed> {
-        (&*self.pack).write_all(bytes)?;
+    /// Adds a content of this many bytes part by part. Its id is `None` if it is crafted to collide with another.
+    pub(crate) fn add(
+        &mut self,
+        mut content: impl Read,
+        size: u64,
+    ) -> Result<(Packed, Option<BlobId>), PackError> {
+        let (mut hash, mut left) = (BlobHash::new(size), size);
+        self.part.resize(PART, 0);
+        while left > 0 {
+            let wanted = usize::try_from(left).map_or(PART, |left| left.min(PART));
+            let part = &mut self.part[..wanted];
+            content.read_exact(part).map_err(PackError::Read)?;
+            hash.update(part);
+            (&*self.pack).write_all(part).map_err(PackError::Write)?;
+            left -= wanted as u64;
+        }
         let packed = Packed {
             pack: Arc::clone(&self.pack),
             at: self.at,
-            length: bytes.len(),
+            length: usize::try_from(size).map_err(|_| PackError::Read(io::ErrorKind::FileTooLarge.into()))?,
         };
-        self.at += bytes.len() as u64;
-        Ok(packed)
+        self.at += size;
+        Ok((packed, hash.id()))
     }
 }

@@ -51,7 +51,7 @@ fn work_with_many_patterns_pauses_and_ends() {
         included: &[],
     };
     check("parts", 150, |pauses| {
-        Tree::compose(&parts, &ignore, &limits, pauses)
+        Tree::compose(&parts, &ignore, &limits, tempfile::tempfile().unwrap(), pauses)
     });
     let tree = Tree::from_git(&git, &Ignore::default(), &limits).unwrap();
     let mut archive = Vec::new();
@@ -96,13 +96,19 @@ fn work_with_content_pauses_and_ends() {
         submodules: &[],
         included: &included,
     };
-    // each selected path, each tree, each file when it is copied, and when it is hashed
-    check("parts", 2 + 1 + 3 + 3, |pauses| {
-        Tree::compose(&parts, &Ignore::default(), &limits, pauses)
+    // each selected path, each tree, each file
+    check("parts", 2 + 1 + 3, |pauses| {
+        Tree::compose(
+            &parts,
+            &Ignore::default(),
+            &limits,
+            tempfile::tempfile().unwrap(),
+            pauses,
+        )
     });
     let publisher = Publisher::new(Place::new("Bucket", "apps", "a").unwrap(), "1".to_owned());
-    // each file, and before each change of the place
-    check("an artifact", 1 + 3 + 1, |pauses| {
+    // each part of a file, and before each change of the place
+    check("an artifact", 1 + 3 * 64 + 1, |pauses| {
         let root = tempfile::tempdir().unwrap();
         let storage = Storage::open(root.path().join("store"), "http://x", Retention::default()).unwrap();
         storage.publish_pausing(&publisher, "main@sha1:1", &tree, pauses)

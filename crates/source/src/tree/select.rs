@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 
 use super::ignored::IgnoreFiles;
-use super::{Building, Content, Node, Tree, TreeError};
+use super::{Building, Node, Tree, TreeError};
 use crate::archive::ArchiveError;
 use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision};
 use crate::limits::Limits;
@@ -60,15 +60,8 @@ impl Tree {
             }
             match node {
                 Node::Directory(_) => Ok(building.directory(path)?),
-                Node::File(file) => {
-                    let bytes = self.content(path, file)?;
-                    pauses.count(bytes.len())?;
-                    let content = match &file.content {
-                        Content::Packed(packed) => Content::Packed(packed.clone()),
-                        Content::Memory(_) | Content::Git(_) => Content::Memory(bytes.clone()),
-                    };
-                    Ok::<(), TreeError>(building.file_in(path, &bytes, content, file.executable)?)
-                }
+                // it is not of a commit
+                Node::File(file) => Ok::<(), TreeError>(building.place(path, file.clone())?),
             }
         })?;
         Ok(building.finish())

@@ -6,14 +6,14 @@
 
 use equate_api::extensions::ArtifactGenerator;
 use equate_api::kustomize::SourceKind;
-use equate_source::{Publisher, Tree};
+use equate_source::Tree;
 
 use crate::ObjectRef;
 use crate::kustomization::declared::Declared;
 use crate::kustomization::inputs::artifact::{Artifact, Revision, SourceSeen};
 use crate::kustomization::{Kustomizations, object_ref};
 use crate::sources::artifacts::{ArtifactRequest, ArtifactState};
-use crate::sources::{Named, SourceArtifact};
+use crate::sources::{Named, SourceArtifact, store};
 
 /// The artifact metadata that names the original revision.
 const ORIGIN_REVISION: &str = "org.opencontainers.image.revision";
@@ -27,19 +27,6 @@ impl Kustomizations {
 
     pub(in crate::kustomization) fn artifact_digest(&self, source: &ObjectRef) -> Option<String> {
         self.current_artifact(source).map(|(digest, _)| digest)
-    }
-
-    /// The tree of an artifact in the store. An artifact of an earlier process is read from its archive.
-    async fn stored(&self, namespace: &str, publisher: &Publisher, digest: &str) -> Option<Tree> {
-        let (storage, digest) = (self.kit.storage.clone(), digest.to_owned());
-        if let Some(known) = storage.known_tree(publisher, &digest) {
-            return Some(known);
-        }
-        let publisher = publisher.clone();
-        let reading = move || storage.tree(&publisher, &digest);
-        let reading = self.kit.processors.run(namespace, reading);
-        // it does not panic by itself; if it does, the artifact counts as absent
-        reading.done().await.ok().flatten()
     }
 }
 
@@ -74,10 +61,8 @@ pub(super) async fn source(
     if cx.kit.sources.serves(&source) {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         let namespace = &ks.key.namespace;
-        return match cx
-            .stored(namespace, &published.publisher, &published.artifact.digest)
-            .await
-        {
+        let digest = &published.artifact.digest;
+        return match store::tree(&cx.kit, namespace, &published.publisher, digest).await {
             None => (SourceSeen::NotStored, None),
             Some(tree) => here(published, tree),
         };
@@ -102,7 +87,9 @@ async fn fetched(
     // process make ExternalArtifacts
     let may_be_stored =
         ks.source_kind == SourceKind::ExternalArtifact || cx.kit.sources.serves_kind(ks.source_kind.as_str());
-    if may_be_stored && let Some(tree) = cx.stored(&ks.key.namespace, publisher, &artifact.digest).await {
+    if may_be_stored
+        && let Some(tree) = store::tree(&cx.kit, &ks.key.namespace, publisher, &artifact.digest).await
+    {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
     }
