@@ -25,7 +25,7 @@ use crate::sources::charts::{AccessSpec, access, normalized, timeout};
 use crate::sources::failure::Failure;
 use crate::sources::secrets::{secret, value};
 use crate::sources::selection::{Unselected, among_tags};
-use crate::sources::signatures::{Required, Unverified};
+use crate::sources::signatures::{Means, Required, Unverified};
 
 const SCHEME: &str = "oci://";
 const DOCKER_CONFIG: &str = "kubernetes.io/dockerconfigjson";
@@ -195,10 +195,13 @@ impl RegistryChart {
     ) -> Result<bool, Unverified> {
         let remote = self.remote(cx);
         let remote = remote.map_err(|error| Unverified::registry(error.why))?;
-        let namespace = &self.access.namespace;
-        required
-            .verify(&cx.kit.client, namespace, &remote, manifest)
-            .await
+        let means = Means {
+            client: &cx.kit.client,
+            processors: &cx.kit.processors,
+            namespace: &self.access.namespace,
+            limit: self.limit,
+        };
+        required.verify(means, &remote, manifest).await
     }
 
     /// The packed chart of a manifest.

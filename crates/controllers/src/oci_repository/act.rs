@@ -18,6 +18,7 @@ use crate::kit::queue::without_worker;
 use crate::kit::read::chain;
 use crate::sources::draft::OutdatedBy;
 use crate::sources::failure::Failure;
+use crate::sources::signatures::Means;
 
 /// Bytes of annotations that become metadata of the artifact: a status is stored in etcd.
 const METADATA_BYTES_MAX: usize = 256 << 10;
@@ -81,10 +82,13 @@ pub(super) async fn publish(
     let remote = opened.map_err(|error| failure::open(&declared.url, &error))?;
     let verified = match &declared.verify {
         Some(required) => {
-            let namespace = &declared.key.namespace;
-            let verified = required
-                .verify(&cx.client, namespace, &remote, &found.digest)
-                .await;
+            let means = Means {
+                client: &cx.client,
+                processors: &cx.processors,
+                namespace: &declared.key.namespace,
+                limit: cx.limit(&declared),
+            };
+            let verified = required.verify(means, &remote, &found.digest).await;
             let is_verified = verified.map_err(|unverified| unverified.failure())?;
             is_verified.then(|| found.revision.clone())
         }

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use super::GoOn;
 use super::certificate::Certificate;
 use super::key::{Hash, KeyKind};
 use super::trusted_root::{Log, TrustedRoot};
@@ -284,6 +285,7 @@ pub(super) fn check_entries(
     entries: &[LogEntry],
     root: &TrustedRoot,
     signed: Signed<'_>,
+    go_on: GoOn<'_>,
 ) -> Result<Vec<Timestamp>, LogError> {
     for (at, entry) in entries.iter().enumerate() {
         let is_same = |other: &LogEntry| other.log_id == entry.log_id && other.index == entry.index;
@@ -294,6 +296,9 @@ pub(super) fn check_entries(
     let mut times = Vec::new();
     let mut verified = 0;
     for entry in entries {
+        if !go_on() {
+            return Err(LogError::None);
+        }
         let Some(log) = root.log(&entry.log_id) else {
             continue;
         };

@@ -30,6 +30,10 @@ pub use log::{LOG_ENTRIES_MAX, LogError};
 pub use timestamp::{TIMESTAMPS_MAX, TimestampError};
 pub use trusted_root::{TRUSTED_ENTRIES_MAX, TRUSTED_ROOT_BYTES_MAX, TrustedRoot, TrustedRootError};
 
+/// Is asked before each check that may take a millisecond: lets others go first, and tells whether the verification
+/// goes on. If not, it fails.
+pub type GoOn<'a> = &'a dyn Fn() -> bool;
+
 /// An error and its causes in one line.
 fn chain_text(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -6,6 +6,7 @@
 use der::asn1::ObjectIdentifier;
 use jiff::Timestamp;
 
+use super::GoOn;
 use super::certificate::{Certificate, CertificateError};
 use super::chain::{ChainError, Purpose, check_chain};
 use super::der::{DerError, DerResult, Element, INTEGER, OCTET_STRING, OID, SEQUENCE, SET, constructed};
@@ -103,6 +104,7 @@ pub(super) fn check_timestamp(
     response: &[u8],
     signature: &[u8],
     authorities: &[Authority],
+    go_on: GoOn<'_>,
 ) -> Result<Timestamp, TimestampError> {
     if response.len() > TOKEN_BYTES_MAX {
         return Err(TimestampError::TooLarge {
@@ -116,7 +118,7 @@ pub(super) fn check_timestamp(
     }
     let token = Token::parse(fields.take(SEQUENCE)?)?;
     let mut last = TimestampError::NoAuthority;
-    for authority in authorities {
+    for authority in authorities.iter().take_while(|_| go_on()) {
         match token.check(signature, authority) {
             Ok(()) => return Ok(token.time),
             Err(error) => last = error,

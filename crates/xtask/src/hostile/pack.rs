@@ -31,6 +31,8 @@ pub(super) enum Trick {
     DeltaBomb,
     /// A large file of ignore patterns, in 150,000 directories that are two objects.
     SharedIgnoreFile,
+    /// 66 files of 15 MiB, which are one object.
+    LargeFiles,
     /// Announces a pack, then sends a byte per second.
     DripPack,
 }
@@ -42,6 +44,7 @@ pub(super) async fn start(trick: Trick) -> io::Result<Server> {
             pack: delta_bomb(64, 1_000)?,
         },
         Trick::SharedIgnoreFile => shared_ignore_file(1 << 20, [1_000, 150])?,
+        Trick::LargeFiles => large_files(15 << 20, 66)?,
         Trick::EndlessRefs | Trick::HugePack | Trick::DripPack => Bomb {
             tip: TIP.to_owned(),
             pack: Vec::new(),
@@ -112,7 +115,7 @@ async fn trap(connection: &mut Connection, trick: Trick, bomb: &[u8]) -> io::Res
             block.resize(block.len() + usize::from(length), 0);
             connection.endless(&band(&block)).await
         }
-        Trick::DeltaBomb | Trick::SharedIgnoreFile => {
+        Trick::DeltaBomb | Trick::SharedIgnoreFile | Trick::LargeFiles => {
             connection.send(&line(b"packfile\n")).await?;
             for part in bomb.chunks(BAND_BYTES) {
                 connection.send(&band(part)).await?;
@@ -222,33 +225,59 @@ fn delta_bomb(deltas: u32, copies: u64) -> io::Result<Vec<u8>> {
     Ok(pack)
 }
 
-fn shared_ignore_file(bytes: usize, widths: [usize; 2]) -> io::Result<Bomb> {
-    let mut objects = Vec::new();
-    let mut add = |kind: u8, name: &str, data: Vec<u8>| -> io::Result<Vec<u8>> {
+/// Objects that become a pack.
+#[derive(Default)]
+struct Objects(Vec<(u8, Vec<u8>)>);
+
+impl Objects {
+    /// Adds an object; returns its id.
+    fn add(&mut self, kind: u8, name: &str, data: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut named = format!("{name} {}\0", data.len()).into_bytes();
         named.extend(&data);
-        objects.push((kind, data));
+        self.0.push((kind, data));
         sha1(&named)
-    };
-    let entry = |mode: &str, name: &str, id: &[u8]| [format!("{mode} {name}\0").as_bytes(), id].concat();
-    let blob = add(BLOB, "blob", vec![b'#'; bytes])?;
-    let mut tree = add(TREE, "tree", entry("100644", ".sourceignore", &blob))?;
-    for width in widths {
-        let entries = (0..width).map(|number| entry("40000", &format!("{number:04}"), &tree));
+    }
+
+    /// Adds a tree of many names for one object.
+    fn tree(&mut self, mode: &str, names: impl Iterator<Item = String>, id: &[u8]) -> io::Result<Vec<u8>> {
+        let entries = names.map(|name| [format!("{mode} {name}\0").as_bytes(), id].concat());
         let entries = entries.collect::<Vec<_>>().concat();
-        tree = add(TREE, "tree", entries)?;
+        self.add(TREE, "tree", entries)
     }
-    let author = "a <a@example.com> 0 +0000";
-    let commit = format!("tree {}\nauthor {author}\ncommitter {author}\n\na\n", hex(&tree));
-    let tip = hex(&add(COMMIT, "commit", commit.into_bytes())?);
-    let mut pack = pack_head(u32::try_from(objects.len()).unwrap_or_default());
-    for (kind, data) in objects {
-        pack.extend(object_head(kind, data.len() as u64));
-        pack.extend(zlib(&data)?);
+
+    /// The pack with a commit of this tree.
+    fn commit(mut self, tree: &[u8]) -> io::Result<Bomb> {
+        let author = "a <a@example.com> 0 +0000";
+        let commit = format!("tree {}\nauthor {author}\ncommitter {author}\n\na\n", hex(tree));
+        let tip = hex(&self.add(COMMIT, "commit", commit.into_bytes())?);
+        let mut pack = pack_head(u32::try_from(self.0.len()).unwrap_or_default());
+        for (kind, data) in self.0 {
+            pack.extend(object_head(kind, data.len() as u64));
+            pack.extend(zlib(&data)?);
+        }
+        let checksum = sha1(&pack)?;
+        pack.extend(checksum);
+        Ok(Bomb { tip, pack })
     }
-    let checksum = sha1(&pack)?;
-    pack.extend(checksum);
-    Ok(Bomb { tip, pack })
+}
+
+fn shared_ignore_file(bytes: usize, widths: [usize; 2]) -> io::Result<Bomb> {
+    let mut objects = Objects::default();
+    let blob = objects.add(BLOB, "blob", vec![b'#'; bytes])?;
+    let mut tree = objects.tree("100644", [".sourceignore".to_owned()].into_iter(), &blob)?;
+    for width in widths {
+        let names = (0..width).map(|number| format!("{number:04}"));
+        tree = objects.tree("40000", names, &tree)?;
+    }
+    objects.commit(&tree)
+}
+
+fn large_files(bytes: usize, count: usize) -> io::Result<Bomb> {
+    let mut objects = Objects::default();
+    let blob = objects.add(BLOB, "blob", vec![0; bytes])?;
+    let names = (0..count).map(|number| format!("{number:04}"));
+    let tree = objects.tree("100644", names, &blob)?;
+    objects.commit(&tree)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -294,6 +323,9 @@ mod tests {
         let shared = shared_ignore_file(1 << 20, [1_000, 150]).unwrap();
         assert!(shared.pack.len() < 64 << 10, "{}", shared.pack.len());
         check_pack(&shared.pack);
+        let large = large_files(1 << 20, 66).unwrap();
+        assert!(large.pack.len() < 64 << 10, "{}", large.pack.len());
+        check_pack(&large.pack);
     }
 
     fn check_pack(pack: &[u8]) {

@@ -11,6 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+/// The first byte of a connection with TLS. A client that may do without asks again.
+const TLS_HANDSHAKE: u8 = 0x16;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// Connections and requests so far.
@@ -124,7 +126,8 @@ impl Connection {
             if let Some(at) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
-            if self.unread.len() > HEAD_BYTES_MAX || !self.read().await? {
+            let is_tls = self.unread.first() == Some(&TLS_HANDSHAKE);
+            if is_tls || self.unread.len() > HEAD_BYTES_MAX || !self.read().await? {
                 return Ok(None);
             }
         };

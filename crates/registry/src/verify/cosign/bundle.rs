@@ -3,6 +3,7 @@
 
 use oci_spec::image::Digest;
 
+use super::super::GoOn;
 use super::super::certificate::{Certificate, CertificateError};
 use super::super::log::{LOG_ENTRIES_MAX, LogEntry, LogError, Signed, from_hex};
 use super::super::timestamp::TIMESTAMPS_MAX;
@@ -153,12 +154,17 @@ impl Bundle {
         })
     }
 
-    pub(super) fn verify(&self, artifact: &Digest, trust: &Trust) -> Result<Signer, CosignError> {
+    pub(super) fn verify(
+        &self,
+        artifact: &Digest,
+        trust: &Trust,
+        go_on: GoOn<'_>,
+    ) -> Result<Signer, CosignError> {
         let Content::Envelope { kind, payload } = &self.content else {
             return Err(CosignError::NoEnvelope);
         };
         let message = pre_authentication(kind, payload);
-        let signer = self.check(&message, Some(payload), trust)?;
+        let signer = self.check(&message, Some(payload), trust, go_on)?;
         check_subject(kind, payload, artifact)?;
         Ok(signer)
     }
@@ -169,6 +175,7 @@ impl Bundle {
         message: &[u8],
         payload: Option<&[u8]>,
         trust: &Trust,
+        go_on: GoOn<'_>,
     ) -> Result<Signer, CosignError> {
         match (trust, &self.certificate) {
             (Trust::Key(key), None) => {
@@ -188,6 +195,7 @@ impl Bundle {
                     entries: &self.entries,
                     timestamps: &self.timestamps,
                     is_bundle: true,
+                    go_on,
                 };
                 keyless.check(root, identities)
             }

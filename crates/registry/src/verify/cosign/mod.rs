@@ -22,6 +22,7 @@ mod tests;
 use jiff::Timestamp;
 use oci_spec::image::Digest;
 
+use super::GoOn;
 use super::certificate::{Certificate, CertificateError};
 use super::certificate_log::{CertificateLogError, check_timestamps};
 use super::chain::{Purpose, check_chain};
@@ -83,6 +84,9 @@ pub enum Unverified {
     /// It has too many.
     #[error("the artifact has {0} signatures, more than {SIGNATURES_MAX}")]
     TooMany(usize),
+    /// The verification was stopped.
+    #[error("the verification was stopped")]
+    Stopped,
     /// None of its bundles counts.
     #[error("no matching attestations: {}", shown(.0))]
     Bundles(Vec<CosignError>),
@@ -177,6 +181,7 @@ pub fn verify(
     signatures: &Signatures,
     trust: &Trust,
     now: Timestamp,
+    go_on: GoOn<'_>,
 ) -> Result<Signer, Unverified> {
     let count = signatures.bundles.len() + signatures.simple.len();
     if count > SIGNATURES_MAX {
@@ -186,8 +191,8 @@ pub fn verify(
         let results = signatures
             .simple
             .iter()
-            .map(|signature| signature.verify(artifact, trust, now));
-        return any(results).map_err(|errors| match errors.is_empty() {
+            .map(|signature| signature.verify(artifact, trust, now, go_on));
+        return any(results, go_on)?.map_err(|errors| match errors.is_empty() {
             true => Unverified::None,
             false => Unverified::Simple(errors),
         });
@@ -195,29 +200,36 @@ pub fn verify(
     let results = signatures
         .bundles
         .iter()
-        .map(|bundle| bundle.verify(artifact, trust));
-    any(results).map_err(Unverified::Bundles)
+        .map(|bundle| bundle.verify(artifact, trust, go_on));
+    any(results, go_on)?.map_err(Unverified::Bundles)
 }
 
-fn any(results: impl Iterator<Item = Result<Signer, CosignError>>) -> Result<Signer, Vec<CosignError>> {
+fn any(
+    mut results: impl Iterator<Item = Result<Signer, CosignError>>,
+    go_on: GoOn<'_>,
+) -> Result<Result<Signer, Vec<CosignError>>, Unverified> {
     let mut errors = Vec::new();
-    for result in results {
-        match result {
-            Ok(signer) => return Ok(signer),
-            Err(error) => errors.push(error),
+    loop {
+        if !go_on() {
+            return Err(Unverified::Stopped);
+        }
+        match results.next() {
+            Some(Ok(signer)) => return Ok(Ok(signer)),
+            Some(Err(error)) => errors.push(error),
+            None => return Ok(Err(errors)),
         }
     }
-    Err(errors)
 }
 
 /// A signature with a certificate, and its evidence.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 struct Keyless<'a> {
     signed: Signed<'a>,
     entries: &'a [LogEntry],
     timestamps: &'a [Vec<u8>],
     /// Bundles use the hash that fits the key, the older format uses SHA-256.
     is_bundle: bool,
+    go_on: GoOn<'a>,
 }
 
 impl Keyless<'_> {
@@ -226,12 +238,12 @@ impl Keyless<'_> {
         let times = self.times(root)?;
         let mut issuer = None;
         for time in &times {
-            issuer = Some(authority_of(certificate, root, *time)?);
+            issuer = Some(authority_of(certificate, root, *time, self.go_on)?);
         }
         let issuer = issuer.ok_or(CosignError::NoTime)?;
         check_timestamps(certificate, issuer, &root.certificate_logs)?;
         self.check_signature()?;
-        identity_of(certificate, identities)
+        identity_of(certificate, identities, self.go_on)
     }
 
     /// The times at which the certificate must have been valid: those of logs and of timestamp authorities.
@@ -240,13 +252,14 @@ impl Keyless<'_> {
         if self.entries.is_empty() {
             return Err(CosignError::NoLogEntry);
         }
-        let mut times = check_entries(self.entries, root, self.signed)?;
+        let mut times = check_entries(self.entries, root, self.signed, self.go_on)?;
         if times.is_empty() && self.entries.iter().any(LogEntry::has_time) {
             return Err(CosignError::NoTime);
         }
         let mut last = None;
         for timestamp in self.timestamps {
-            match check_timestamp(timestamp, self.signed.signature, &root.timestamp_authorities) {
+            let authorities = &root.timestamp_authorities;
+            match check_timestamp(timestamp, self.signed.signature, authorities, self.go_on) {
                 Ok(time) => times.push(time),
                 Err(error) => last = Some(error),
             }
@@ -273,10 +286,11 @@ fn authority_of<'r>(
     certificate: &Certificate,
     root: &'r TrustedRoot,
     time: Timestamp,
+    go_on: GoOn<'_>,
 ) -> Result<&'r Certificate, CosignError> {
     root.authorities
         .iter()
-        .filter(|authority| authority.valid_for.contains(time))
+        .filter(|authority| authority.valid_for.contains(time) && go_on())
         .find_map(|authority| {
             let (others, root) = (&authority.intermediates, &authority.root);
             check_chain(certificate, others, root, time, Purpose::CodeSigning).ok()
@@ -284,10 +298,14 @@ fn authority_of<'r>(
         .ok_or(CosignError::Chain(time))
 }
 
-fn identity_of(certificate: &Certificate, identities: &[Identity]) -> Result<Signer, CosignError> {
+fn identity_of(
+    certificate: &Certificate,
+    identities: &[Identity],
+    go_on: GoOn<'_>,
+) -> Result<Signer, CosignError> {
     let issuer = certificate.oidc_issuer()?;
     let subjects = certificate.subject_names()?;
-    let matches = |identity: &Identity| identity.matches(&issuer, &subjects);
+    let matches = |identity: &Identity| go_on() && identity.matches(&issuer, &subjects);
     match identities.is_empty() || identities.iter().any(matches) {
         true => Ok(Signer::Certificate { issuer, subjects }),
         false => Err(CosignError::OtherIdentity { issuer, subjects }),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use oci_spec::image::Digest;
 use std::collections::HashMap;
 
+use super::super::GoOn;
 use super::super::certificate::Certificate;
 use super::super::log::{LogEntry, Signed};
 use super::super::wire;
@@ -55,6 +56,7 @@ impl SimpleSignature {
         artifact: &Digest,
         trust: &Trust,
         now: Timestamp,
+        go_on: GoOn<'_>,
     ) -> Result<Signer, CosignError> {
         let texts = [&self.certificate, &self.bundle];
         let is_long = |text: &&Option<String>| {
@@ -85,7 +87,7 @@ impl SimpleSignature {
                 let bundle: wire::RekorBundle =
                     serde_json::from_str(bundle).map_err(|_| CosignError::Malformed("bundle"))?;
                 let entry = LogEntry::of_rekor_bundle(bundle)?;
-                authority_of(&certificate, root, certificate.not_before())?;
+                authority_of(&certificate, root, certificate.not_before(), go_on)?;
                 let keyless = Keyless {
                     signed: Signed {
                         signature: &signature,
@@ -96,6 +98,7 @@ impl SimpleSignature {
                     entries: std::slice::from_ref(&entry),
                     timestamps: &[],
                     is_bundle: false,
+                    go_on,
                 };
                 keyless.check(root, identities)?
             }

@@ -13,6 +13,7 @@ use std::str::FromStr as _;
 const RECORDED: &str = include_str!("../../../testdata/verify/cosign.json");
 const SUITE: &str = include_str!("../../../testdata/verify/sigstore.json");
 const NOW: Timestamp = Timestamp::constant(1_795_000_000, 0);
+const GO_ON: GoOn<'static> = &|| true;
 
 fn text(error: &dyn std::error::Error) -> String {
     chain_text(error)
@@ -73,10 +74,10 @@ fn count(recorded: &Recorded, signatures: &Signatures, artifact: &Digest, key: &
     let trust = recorded.trust(key);
     let bundles = signatures.bundles.iter();
     let simple = signatures.simple.iter();
-    let by_bundle = bundles.filter(|bundle| bundle.verify(artifact, &trust).is_ok());
+    let by_bundle = bundles.filter(|bundle| bundle.verify(artifact, &trust, GO_ON).is_ok());
     by_bundle.count()
         + simple
-            .filter(|one| one.verify(artifact, &trust, NOW).is_ok())
+            .filter(|one| one.verify(artifact, &trust, NOW, GO_ON).is_ok())
             .count()
 }
 
@@ -91,7 +92,7 @@ fn each_key_of_cosign_verifies_its_own_signatures() {
             "{key}"
         );
         assert_eq!(count(&recorded, signatures, &other, key), 0, "{key}");
-        let verified = verify(&recorded.artifact, signatures, &recorded.trust(key), NOW);
+        let verified = verify(&recorded.artifact, signatures, &recorded.trust(key), NOW, GO_ON);
         assert_eq!(verified.ok(), (expected > 0).then_some(Signer::Key), "{key}");
     };
     for key in ["p256", "p384", "rsa", "ed25519"] {
@@ -113,9 +114,19 @@ fn bundles_count_before_simple_signatures() {
         .all_bundles()
         .bundles
         .into_iter()
-        .filter(|bundle| bundle.verify(&recorded.artifact, &recorded.trust("rsa")).is_ok())
+        .filter(|bundle| {
+            bundle
+                .verify(&recorded.artifact, &recorded.trust("rsa"), GO_ON)
+                .is_ok()
+        })
         .collect();
-    let result = verify(&recorded.artifact, &signatures, &recorded.trust("p256"), NOW);
+    let result = verify(
+        &recorded.artifact,
+        &signatures,
+        &recorded.trust("p256"),
+        NOW,
+        GO_ON,
+    );
     let error = text(&result.unwrap_err());
     assert_eq!(
         error,
@@ -126,6 +137,7 @@ fn bundles_count_before_simple_signatures() {
         &Signatures::default(),
         &recorded.trust("rsa"),
         NOW,
+        GO_ON,
     );
     assert_eq!(text(&none.unwrap_err()), "no signatures found");
 }
@@ -142,7 +154,7 @@ fn changed_simple_signatures_are_refused() {
         )]);
         let one = SimpleSignature::of_layer(Some(&annotations), payload.as_bytes().to_vec());
         let error = one
-            .verify(&recorded.artifact, &recorded.trust("p256"), NOW)
+            .verify(&recorded.artifact, &recorded.trust("p256"), NOW, GO_ON)
             .unwrap_err();
         assert_eq!(text(&error), expected, "{signature} {payload}");
     };
@@ -163,7 +175,9 @@ fn changed_bundles_are_refused() {
         .iter()
         .find(|bundle| {
             let bundle = Bundle::of_layer(bundle.as_bytes()).unwrap();
-            bundle.verify(&recorded.artifact, &recorded.trust("p256")).is_ok()
+            bundle
+                .verify(&recorded.artifact, &recorded.trust("p256"), GO_ON)
+                .is_ok()
         })
         .unwrap();
     let check = |from: &str, to: &str, expected: &str| {
@@ -171,7 +185,7 @@ fn changed_bundles_are_refused() {
         let changed = bundle.replacen(from, to, 1);
         let result = Bundle::of_layer(changed.as_bytes()).map_err(|error| text(&error));
         let result = result.and_then(|bundle| {
-            let verified = bundle.verify(&recorded.artifact, &recorded.trust("p256"));
+            let verified = bundle.verify(&recorded.artifact, &recorded.trust("p256"), GO_ON);
             verified.map_err(|error| text(&error))
         });
         let error = result.unwrap_err();
@@ -310,12 +324,12 @@ fn verify_case(case: &Value, bundle: &Value, root: &Value) -> Result<(), String>
     let verified = match &bundle.content {
         Content::Envelope { .. } => {
             let digest = Digest::from_str(&crate::sha256(artifact.as_bytes())).unwrap();
-            bundle.verify(&digest, &trust)
+            bundle.verify(&digest, &trust, GO_ON)
         }
         Content::Message if *signed != *BASE64.encode(digest) => {
             return Err("artifact does not match digest".to_owned());
         }
-        Content::Message => bundle.check(artifact.as_bytes(), None, &trust),
+        Content::Message => bundle.check(artifact.as_bytes(), None, &trust, GO_ON),
     };
     verified.map(|_| ()).map_err(|error| text(&error))
 }

@@ -184,6 +184,27 @@ fn registries() -> Vec<Attack> {
                 .map(refused)
             })
         }),
+        attack("registry: layers of 990 MiB that are read", |ground| {
+            Box::pin(async move {
+                let threat = registry_of(
+                    ground,
+                    archive::large_files(10)?,
+                    |path, bomb| match path.contains("/blobs/") {
+                        true => Answer::Body("application/octet-stream", bomb.bytes.clone()),
+                        false => Answer::Body(MANIFEST, manifest(&bomb.digest, bomb.bytes.len())),
+                    },
+                    json!({ "tag": "1" }),
+                )
+                .await?;
+                for number in 0..4 {
+                    let source = json!({ "kind": "OCIRepository", "name": format!("r{number}") });
+                    let reader = ground.kustomization(&format!("k{number}"), json!({ "sourceRef": source }));
+                    ground.create(reader).await?;
+                }
+                let sign = Sign::Said("Kustomization", "k0", "build failed");
+                Ok(Threat { sign, ..threat })
+            })
+        }),
         attack("registry: a layer with another digest", |ground| {
             Box::pin(async move {
                 registry(
@@ -503,7 +524,7 @@ enum Answer {
     Endless,
 }
 
-/// An archive of 4 GiB.
+/// An archive.
 struct Bomb {
     bytes: Vec<u8>,
     digest: String,
@@ -515,7 +536,15 @@ async fn registry(
     answers: fn(&str, &Bomb) -> Answer,
     reference: Value,
 ) -> Outcome<Threat> {
-    let bytes = archive::bomb(4096)?;
+    registry_of(ground, archive::bomb(4096)?, answers, reference).await
+}
+
+async fn registry_of(
+    ground: &Ground<'_>,
+    bytes: Vec<u8>,
+    answers: fn(&str, &Bomb) -> Answer,
+    reference: Value,
+) -> Outcome<Threat> {
     let digest = digest(&bytes);
     let bomb = Arc::new(Bomb { bytes, digest });
     let server = Server::start(move |mut connection| {

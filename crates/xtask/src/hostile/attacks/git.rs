@@ -64,6 +64,19 @@ pub(super) fn all() -> Vec<Attack> {
                 Ok(threat)
             })
         }),
+        attack("git: includes of 990 MiB", |ground| {
+            Box::pin(async move {
+                let server = pack::start(Trick::LargeFiles).await?;
+                let url = format!("http://{}/a.git", server.address());
+                ground.repository("base", &url, json!({})).await?;
+                for number in 0..4 {
+                    let include = json!([{ "repository": { "name": "base" }, "toPath": "x" }]);
+                    let more = json!({ "include": include, "timeout": "60m" });
+                    ground.repository(&format!("r{number}"), &url, more).await?;
+                }
+                Ok(Threat::new(Sign::Worked("r0")).holding(server))
+            })
+        }),
     ]
 }
 

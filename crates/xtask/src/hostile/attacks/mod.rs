@@ -9,6 +9,7 @@ mod git;
 mod objects;
 mod requests;
 mod secrets;
+mod signatures;
 mod tenancy;
 
 use futures::future::LocalBoxFuture;
@@ -36,6 +37,7 @@ pub(super) fn all() -> Vec<Attack> {
         builds::all(),
         charts::all(),
         secrets::all(),
+        signatures::all(),
         tenancy::all(),
         objects::all(),
         requests::all(),

@@ -1,9 +1,9 @@
 //! Keyless signatures of the older format, of a small Sigstore that each test makes: an authority, a
 //! log of certificates and a log of signatures.
 
-use super::text;
+use super::{GO_ON, text};
 use crate::verify::certificate::Certificate;
-use crate::verify::cosign::{Identity, Signatures, Signer, SimpleSignature, Trust, verify};
+use crate::verify::cosign::{Identity, Signatures, Signer, SimpleSignature, Trust, Unverified, verify};
 use crate::verify::trusted_root::TrustedRoot;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,6 +14,7 @@ use rcgen::{
     KeyUsagePurpose, PublicKeyData as _, SanType, SerialNumber, SigningKey as _, date_time_ymd,
 };
 use sha2::{Digest as _, Sha256};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::str::FromStr as _;
@@ -232,7 +233,7 @@ fn result(signing: &Signing, identities: &[(&str, &str)]) -> Result<Signer, Stri
         simple: vec![signature],
     };
     let artifact = Digest::from_str(&artifact()).unwrap();
-    verify(&artifact, &signatures, &trust, NOW).map_err(|error| text(&error))
+    verify(&artifact, &signatures, &trust, NOW, GO_ON).map_err(|error| text(&error))
 }
 
 #[test]
@@ -348,4 +349,43 @@ fn another_identity_is_refused() {
              subjects [{SUBJECT}] with issuer {ISSUER}"
         )
     );
+}
+
+/// The questions of a verification with 50 signatures, 50 authorities and 50 identities, which all are of others.
+/// After `stops` of them it is told to stop.
+fn questions(stops: usize) -> (usize, Unverified) {
+    let (signature, mut root) = sign(&Signing::default());
+    let (_, other) = sign(&Signing::default());
+    let others = std::iter::repeat_n(&other.authorities[0], 49).cloned();
+    root.authorities.splice(0..0, others);
+    let identity = Identity::new("^https://accounts.google.com$", "").unwrap();
+    let trust = Trust::Keyless {
+        root: Box::new(root),
+        identities: vec![identity; 50],
+    };
+    let signatures = Signatures {
+        bundles: Vec::new(),
+        simple: vec![signature; 50],
+    };
+    let asked = Cell::new(0);
+    let go_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() <= stops
+    };
+    let artifact = Digest::from_str(&artifact()).unwrap();
+    let unverified = verify(&artifact, &signatures, &trust, NOW, &go_on).unwrap_err();
+    (asked.get(), unverified)
+}
+
+#[test]
+fn each_part_of_a_verification_asks_whether_it_goes_on() {
+    let (asked, unverified) = questions(usize::MAX);
+    assert!(matches!(unverified, Unverified::Simple(errors) if errors.len() == 50));
+    // the certificate is checked at two times
+    assert_eq!(asked, 51 + 50 * (2 * 50 + 1 + 50));
+    for stops in [0, 1, 60, 101, 102, 150, 1000] {
+        let (asked, unverified) = questions(stops);
+        assert!(matches!(unverified, Unverified::Stopped), "{stops}: {unverified}");
+        assert!(asked - stops <= 152, "{stops}: {asked}");
+    }
 }
