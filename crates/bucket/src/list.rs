@@ -1,6 +1,6 @@
 //! The list of the objects of a bucket, page by page. A store may send much: pages, texts and memory are limited.
 
-use equate_egress::{Again, Displaced, HeldAnswer};
+use equate_egress::{Displaced, HeldAnswer, RetryPauses};
 use tokio::task::spawn_blocking;
 
 use crate::answer::{self, Object, Page};
@@ -54,19 +54,19 @@ impl Bucket {
     }
 
     /// The pauses before a list is asked for again whose memory was over.
-    pub fn again(&self) -> Again {
-        Again::after(self.inner().limits.displaced_pause)
+    pub fn again(&self) -> RetryPauses {
+        RetryPauses::new(self.inner().limits.displaced_pause)
     }
 
     /// Waits before a list is asked for again whose memory was over.
     ///
     /// # Errors
     /// The time limit ends before.
-    pub async fn pause_displaced(&self, again: &mut Again) -> Result<(), Error> {
+    pub async fn pause_displaced(&self, again: &mut RetryPauses) -> Result<(), Error> {
         self.pause(Displaced.into(), again).await
     }
 
-    async fn pause(&self, problem: Problem, again: &mut Again) -> Result<(), Error> {
+    async fn pause(&self, problem: Problem, again: &mut RetryPauses) -> Result<(), Error> {
         if problem.reason != Reason::Displaced || again.pause(self.deadline()).await.is_err() {
             return Err(problem.of(self.kind(), "list", self.name()));
         }

@@ -32,7 +32,7 @@ pub use address::{AddressPolicy, RefusedAddress};
 pub use dial::{ConnectError, Connector, HttpRefusal};
 pub use hosts::{Admission, HostShare, Hosts, Outcome, Refusal};
 pub use ipnet::IpNet;
-pub use memory::{Again, Displaced, HeldAnswer, Memory};
+pub use memory::{Displaced, HeldAnswer, Memory, RetryPauses};
 pub use proxy::{Proxy, ProxyError};
 pub use substitutes::{Substitute, Substitutes};
 pub use watches::{TooManyWatches, WatchSlot};

@@ -1,5 +1,6 @@
 //! The memory of answers that are kept whole until they are read: pages of lists of other clusters, and the objects of
-//! incomplete lists, listings of refs, objects of packs while they arrive.
+//! incomplete lists, listings of refs, objects of packs while they arrive, lists and signatures of registries, and lists
+//! of buckets.
 //!
 //! An answer of more than [`FREE`] shares [`POOL_MAX`] with all others. When they take more than that, the
 //! largest one of the owner that has most ends, unless it is the only one. It may be asked for again.
@@ -68,18 +69,20 @@ pub struct Displaced;
 
 /// The pauses before an answer is asked for again, longer each time.
 #[derive(Debug)]
-pub struct Again {
+pub struct RetryPauses {
     first: Duration,
     times: u32,
 }
 
-impl Again {
+impl RetryPauses {
     /// The first pause is at most this long.
     #[must_use]
-    pub fn after(first: Duration) -> Again {
-        Again { first, times: 0 }
+    pub fn new(first: Duration) -> RetryPauses {
+        RetryPauses { first, times: 0 }
     }
 
+    /// Waits.
+    ///
     /// # Errors
     /// The pause would be longer than until the deadline.
     pub async fn pause(&mut self, deadline: Instant) -> Result<(), Displaced> {
@@ -223,7 +226,7 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{Again, Displaced, FREE, HeldAnswer, Memory, PAUSE_MAX, POOL_MAX};
+    use super::{Displaced, FREE, HeldAnswer, Memory, PAUSE_MAX, POOL_MAX, RetryPauses};
 
     const MIB: u64 = 1 << 20;
 
@@ -291,7 +294,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn pauses_grow_until_the_deadline() {
         let first = Duration::from_secs(1);
-        let mut again = Again::after(first);
+        let mut again = RetryPauses::new(first);
         let begun = Instant::now();
         let mut longest = first;
         for _ in 0..8 {

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use equate_egress::{Again, Displaced, HeldAnswer};
+use equate_egress::{Displaced, HeldAnswer, RetryPauses};
 
 use crate::error::{Error, Problem, Reason};
 use crate::remote::Remote;
@@ -78,20 +78,20 @@ impl<'a> Listed<'a> {
 impl Remote {
     /// The pauses before a list is asked for again that was [`displaced`](Entries::displaced).
     #[must_use]
-    pub fn again(&self) -> Again {
-        Again::after(self.limits().displaced_pause)
+    pub fn again(&self) -> RetryPauses {
+        RetryPauses::new(self.limits().displaced_pause)
     }
 
     /// Waits before a list is asked for again that was [`displaced`](Entries::displaced).
     ///
     /// # Errors
     /// The time limit ends before.
-    pub async fn pause_displaced(&self, again: &mut Again) -> Result<(), Error> {
+    pub async fn pause_displaced(&self, again: &mut RetryPauses) -> Result<(), Error> {
         let waited = self.pause(Displaced.into(), again).await;
         self.told("list the tags of", &self.repository().to_string(), waited)
     }
 
-    async fn pause(&self, problem: Problem, again: &mut Again) -> Result<(), Problem> {
+    async fn pause(&self, problem: Problem, again: &mut RetryPauses) -> Result<(), Problem> {
         if problem.reason != Reason::Displaced || again.pause(self.deadline()).await.is_err() {
             return Err(problem);
         }
@@ -103,7 +103,7 @@ impl Remote {
         &self,
         held: HeldAnswer,
         done: Result<Vec<T>, Problem>,
-        again: &mut Again,
+        again: &mut RetryPauses,
     ) -> Option<Result<Entries<T>, Problem>> {
         match done {
             Ok(entries) => Some(Ok(Entries { entries, held })),

@@ -51,3 +51,4 @@ pub use pull::{Image, Manifest};
 pub use registries::Registries;
 pub use remote::Remote;
 pub use secrecy::SecretString;
+pub use signatures::HeldSignatures;

@@ -1,5 +1,8 @@
 //! Fetches the signatures of an artifact. What they are worth is decided in [`verify`](crate::verify).
 
+use std::ops::Deref;
+
+use equate_egress::{Displaced, HeldAnswer};
 use oci_spec::image::{Descriptor, Digest};
 
 use crate::error::{Error, Problem, Reason};
@@ -14,25 +17,66 @@ use crate::verify::notation::{ARTIFACT_TYPE, ATTEMPTS_MAX, ENVELOPE_BYTES_MAX, N
 /// Bytes of all signatures of one artifact.
 const SIGNATURE_BYTES_MAX: u64 = 16 << 20;
 
+/// The signatures of an artifact. Their memory counts until they are dropped.
+#[derive(Debug)]
+pub struct HeldSignatures<T> {
+    signatures: T,
+    held: HeldAnswer,
+}
+
+impl<T> HeldSignatures<T> {
+    /// Checks that they may be kept.
+    ///
+    /// # Errors
+    /// All answers together need too much memory, and these signatures must be dropped.
+    pub fn check(&self) -> Result<(), Displaced> {
+        self.held.add(0).map(drop)
+    }
+}
+
+impl<T> Deref for HeldSignatures<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.signatures
+    }
+}
+
 /// The bytes that are left for signatures.
-struct Allowance(u64);
+struct Allowance<'a> {
+    left: u64,
+    held: &'a HeldAnswer,
+}
+
+impl<'a> Allowance<'a> {
+    fn new(held: &'a HeldAnswer) -> Self {
+        Self {
+            left: SIGNATURE_BYTES_MAX,
+            held,
+        }
+    }
+}
 
 impl Remote {
     /// The signatures of cosign: bundles among the referrers, or else the older format at its tag.
     ///
     /// # Errors
     /// There are too many, or the registry fails. A referrer that is no bundle is left out.
-    pub async fn cosign_signatures(&self, artifact: &Digest) -> Result<Signatures, Error> {
-        let mut allowance = Allowance(SIGNATURE_BYTES_MAX);
+    pub async fn cosign_signatures(&self, artifact: &Digest) -> Result<HeldSignatures<Signatures>, Error> {
+        let held = self.hold();
+        let mut allowance = Allowance::new(&held);
         let bundles = self.bundles(artifact, &mut allowance).await?;
         let simple = match bundles.is_empty() {
             true => self.simple_signatures(artifact, &mut allowance).await?,
             false => Vec::new(),
         };
-        Ok(Signatures { bundles, simple })
+        Ok(HeldSignatures {
+            signatures: Signatures { bundles, simple },
+            held,
+        })
     }
 
-    async fn bundles(&self, artifact: &Digest, allowance: &mut Allowance) -> Result<Vec<Bundle>, Error> {
+    async fn bundles(&self, artifact: &Digest, allowance: &mut Allowance<'_>) -> Result<Vec<Bundle>, Error> {
         let referrers = self.referrers(artifact, None).await?;
         self.count("referrers", referrers.len(), artifact)?;
         let mut bundles = Vec::new();
@@ -58,7 +102,7 @@ impl Remote {
     async fn simple_signatures(
         &self,
         artifact: &Digest,
-        allowance: &mut Allowance,
+        allowance: &mut Allowance<'_>,
     ) -> Result<Vec<SimpleSignature>, Error> {
         let tag = Version::Tag(signature_tag(artifact));
         let image = match self.image(&tag).await {
@@ -80,8 +124,12 @@ impl Remote {
     ///
     /// # Errors
     /// There are too many, or the registry fails.
-    pub async fn notation_signatures(&self, artifact: &Digest) -> Result<Vec<NotationSignature>, Error> {
-        let mut allowance = Allowance(SIGNATURE_BYTES_MAX);
+    pub async fn notation_signatures(
+        &self,
+        artifact: &Digest,
+    ) -> Result<HeldSignatures<Vec<NotationSignature>>, Error> {
+        let held = self.hold();
+        let mut allowance = Allowance::new(&held);
         let referrers = self.referrers(artifact, Some(ARTIFACT_TYPE)).await?;
         let mut signatures = Vec::new();
         for referrer in referrers.iter().take(ATTEMPTS_MAX) {
@@ -98,21 +146,24 @@ impl Remote {
                     .await?,
             });
         }
-        Ok(signatures)
+        Ok(HeldSignatures { signatures, held })
     }
 
     async fn signature_blob(
         &self,
         layer: &Descriptor,
         max: usize,
-        allowance: &mut Allowance,
+        allowance: &mut Allowance<'_>,
     ) -> Result<Vec<u8>, Error> {
-        let Some(left) = allowance.0.checked_sub(layer.size()) else {
+        let Some(left) = allowance.left.checked_sub(layer.size()) else {
             let text = format!("the signatures are larger than {SIGNATURE_BYTES_MAX} bytes");
             let problem = Problem::new(Reason::TooLarge, text);
             return Err(problem.of("download", self.named(layer.digest())));
         };
-        allowance.0 = left;
+        allowance.left = left;
+        // the bytes, and what is parsed of them
+        let held = allowance.held.add(2 * layer.size());
+        held.map_err(|displaced| Problem::from(displaced).of("download", self.named(layer.digest())))?;
         self.small_blob(layer, max as u64).await
     }
 

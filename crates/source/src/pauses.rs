@@ -52,6 +52,14 @@ impl<'a> Pauses<'a> {
         }
     }
 
+    /// After work that hides [`Stopped`] in errors of its own.
+    pub(crate) fn ended(&self) -> Result<(), Stopped> {
+        match self.stopped.get() {
+            false => Ok(()),
+            true => Err(Stopped),
+        }
+    }
+
     /// Readers of other crates hide [`Stopped`] in errors of their own.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.get()

@@ -108,6 +108,7 @@ async fn tree(
 ) -> Result<Tree, Failure> {
     let (namespace, digest) = (&declared.key.namespace, &source.artifact.digest);
     let found = store::tree(&cx.kit, namespace, &source.publisher, digest).await;
+    let found = found.map_err(|why| fetching(&format!("fetch sources failed: {why}")))?;
     found.ok_or_else(|| {
         fetching(&format!(
             "fetch sources failed: the store of this process has no artifact {} of {}; \

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use equate_api::extensions::{CopyOperation, CopyStrategy, OutputArtifact};
 use equate_manifest::yaml;
 use equate_source::{Entry, Gathering, Ignore, KeyRules, Limits, Pauses, Tree};
@@ -352,7 +353,8 @@ impl Staged<'_> {
                 .excludes(&path, &pauses)
                 .map_err(|stopped| stopped.to_string())?
             {
-                let added = gathering.add(&path, &content.read()?, executable);
+                let (length, content) = content.open()?;
+                let added = gathering.add_from(&path, content, length, executable);
                 added.map_err(|error| chain(&error))?;
             }
         }
@@ -361,6 +363,13 @@ impl Staged<'_> {
 }
 
 impl Content {
+    fn open(&self) -> Result<(u64, Box<dyn io::Read>), String> {
+        match self {
+            Self::Of(tree, path) => tree.open(path).map_err(|error| chain(&error)),
+            Self::Merged(bytes) => Ok((bytes.len() as u64, Box::new(bytes.clone().reader()))),
+        }
+    }
+
     fn read(&self) -> Result<Bytes, String> {
         match self {
             Self::Of(tree, path) => tree.read(path).map_err(|error| chain(&error)),

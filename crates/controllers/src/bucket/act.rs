@@ -107,7 +107,15 @@ async fn previous(
         return None;
     }
     let (namespace, publisher) = (&declared.key.namespace, &declared.publisher);
-    let tree = store::tree(&cx.kit, namespace, publisher, &artifact.digest).await?;
+    let read = store::tree(&cx.kit, namespace, publisher, &artifact.digest).await;
+    let read = read.inspect_err(|why| {
+        tracing::warn!(
+            bucket = declared.bucket,
+            why,
+            "all objects are fetched, because the last artifact cannot be read"
+        );
+    });
+    let tree = read.ok().flatten()?;
     Some(Arc::new(Previous { tree, known }))
 }
 
@@ -165,8 +173,9 @@ async fn fetch(
             let unread = |why: String| failure::unfetched(&name, &why);
             let added = match content {
                 Content::Same(previous) => {
-                    let bytes = previous.tree.read(&at);
-                    gathering.add(&at, &bytes.map_err(|error| unread(chain(&error)))?, false)
+                    let opened = previous.tree.open(&at);
+                    let (length, content) = opened.map_err(|error| unread(chain(&error)))?;
+                    gathering.add_from(&at, content, length, false)
                 }
                 Content::Fetched(mut file) => {
                     let length = file.stream_position().and_then(|length| {

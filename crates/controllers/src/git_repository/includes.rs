@@ -149,8 +149,8 @@ pub(super) fn trees(
         let publisher = object.and_then(|object| publisher(ABOUT.kind, &object.metadata));
         let tree = match publisher {
             Some(publisher) => (cx.storage)
-                .tree_pausing(&publisher, &artifact.digest, pauses)
-                .map_err(ended)?,
+                .tree(&publisher, &artifact.digest, pauses)
+                .map_err(|error| Failure::storage(&error))?,
             None => None,
         };
         let tree = tree.ok_or_else(|| {

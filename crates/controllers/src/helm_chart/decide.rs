@@ -80,9 +80,6 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
     if declared.deleting {
         return Plan::Delete;
     }
-    if let Some(field) = declared.unsupported() {
-        return Plan::Fail(Failure::unsupported(field, "chart").into());
-    }
     let Seen::Observed(seen) = seen else {
         return Plan::Delete;
     };

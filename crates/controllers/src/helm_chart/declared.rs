@@ -32,15 +32,6 @@ pub(crate) struct Declared {
     pub(crate) required: Option<Required>,
 }
 
-impl Declared {
-    /// The field that is not supported.
-    pub(crate) fn unsupported(&self) -> Option<&'static str> {
-        let required = self.required.as_ref();
-        let is_public = required.is_some_and(Required::needs_public_root);
-        is_public.then_some("spec.verify by cosign without secretRef")
-    }
-}
-
 /// The source of a chart.
 pub(super) fn source(object: &HelmChart) -> ObjectRef {
     let reference = &object.spec.source_ref;

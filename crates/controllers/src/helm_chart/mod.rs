@@ -114,7 +114,7 @@ impl Controller for HelmCharts {
     }
 
     async fn observe(&self, run: &mut Run<'_>, declared: &Declared) -> Result<Seen, Stop> {
-        if declared.deleting || declared.unsupported().is_some() {
+        if declared.deleting {
             return Ok(Seen::Unobserved);
         }
         let observed = observe::observe(self, declared, run.status()).await;

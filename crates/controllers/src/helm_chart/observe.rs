@@ -209,7 +209,8 @@ async fn in_files(
         }
     };
     let namespace = &declared.key.namespace;
-    let Some(tree) = store::tree(&cx.kit, namespace, &publisher, &artifact.digest).await else {
+    let tree = store::tree(&cx.kit, namespace, &publisher, &artifact.digest).await;
+    let Some(tree) = tree.map_err(|why| unavailable(&why))? else {
         return Err(no_artifact(declared));
     };
     *source = Some(artifact.revision.clone());

@@ -217,6 +217,17 @@ async fn a_chart_of_a_registry_is_verified_at_each_run() {
         failed["artifact"], status["artifact"],
         "the last artifact is kept"
     );
+
+    // without a key, the public Sigstore is trusted
+    let identity = json!({ "issuer": "^https://accounts.example.com$", "subject": "" });
+    let verify = json!({ "provider": "cosign", "secretRef": null, "matchOIDCIdentity": [identity] });
+    session
+        .patch(KIND, "app", json!({ "spec": { "verify": verify } }))
+        .await;
+    let text = "no signatures found";
+    let keyless = session.ready(KIND, "app", "ChartVerificationError", text).await;
+    assert_eq!(keyless["artifact"], failed["artifact"]);
+
     session
         .patch(KIND, "app", json!({ "spec": { "verify": null } }))
         .await;

@@ -282,18 +282,6 @@ async fn a_chart_of_a_repository_is_kept_byte_for_byte() {
         json!({ "chart": "app", "verify": { "provider": "cosign" } }),
     )
     .await;
-    session
-        .ready(
-            KIND,
-            "signed",
-            "Unsupported",
-            "spec.verify by cosign without secretRef is not supported yet",
-        )
-        .await;
-    let verify = json!({ "provider": "cosign", "secretRef": { "name": "keys" } });
-    session
-        .patch(KIND, "signed", json!({ "spec": { "verify": verify } }))
-        .await;
     let why = "chart verification error: only charts of a HelmRepository of type oci have signatures";
     let failed = session.ready(KIND, "signed", "ChartVerificationError", why).await;
     assert_eq!(failed["artifact"], Value::Null);

@@ -42,7 +42,6 @@ pub(crate) struct Declared {
     pub(crate) verify: Option<Required>,
     /// The provider, if it is a cloud whose credentials are needed when no Secret has any.
     pub(crate) cloud: Option<&'static str>,
-    pub(crate) unsupported: Option<&'static str>,
 }
 
 /// The manifest to pull: digest before semver and tag.
@@ -70,9 +69,6 @@ impl Declared {
 
     /// The failure of the spec itself.
     pub(crate) fn refused(&self) -> Option<Failure> {
-        if let Some(field) = self.unsupported {
-            return Some(Failure::unsupported(field, "artifact"));
-        }
         match &self.repository {
             Ok(_) => None,
             Err(error) => Some(failure::url(&self.url, error)),
@@ -97,26 +93,42 @@ impl TryFrom<&OciRepository> for Declared {
             let name = reference.as_ref().map(|reference| reference.name.clone());
             name.filter(|name| !name.is_empty())
         };
+        // every field, so that a new one does not compile without a decision
+        let OciRepositorySpec {
+            cert_secret_ref,
+            ignore,
+            insecure,
+            interval,
+            layer_selector,
+            provider: _,
+            proxy_secret_ref,
+            reference: _,
+            secret_ref,
+            service_account_name,
+            suspend: _,
+            timeout,
+            url,
+            verify,
+        } = spec;
         Ok(Self {
             publisher: Publisher::new(place, meta.uid.clone().unwrap_or_default()),
             key,
             generation: meta.generation.unwrap_or_default(),
             deleting: meta.deletion_timestamp.is_some(),
-            url: spec.url.clone(),
-            repository: repository(&spec.url),
+            url: url.clone(),
+            repository: repository(url),
             wanted: wanted(spec),
-            ignore: spec.ignore.clone(),
-            interval: spec.interval.get(),
-            timeout: spec.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.get()),
-            secret: name(&spec.secret_ref),
-            service_account: spec.service_account_name.clone().filter(|name| !name.is_empty()),
-            certificates: name(&spec.cert_secret_ref),
-            proxy: name(&spec.proxy_secret_ref),
-            insecure: spec.insecure,
-            selector: spec.layer_selector.clone(),
-            verify: spec.verify.as_ref().map(Required::from),
+            ignore: ignore.clone(),
+            interval: interval.get(),
+            timeout: timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.get()),
+            secret: name(secret_ref),
+            service_account: service_account_name.clone().filter(|name| !name.is_empty()),
+            certificates: name(cert_secret_ref),
+            proxy: name(proxy_secret_ref),
+            insecure: *insecure,
+            selector: layer_selector.clone(),
+            verify: verify.as_ref().map(Required::from),
             cloud: cloud(spec),
-            unsupported: unsupported(spec),
         })
     }
 }
@@ -156,28 +168,4 @@ fn cloud(spec: &OciRepositorySpec) -> Option<&'static str> {
         OciProvider::Azure => Some("spec.provider azure"),
         OciProvider::Gcp => Some("spec.provider gcp"),
     })
-}
-
-/// Names every field, so that a new one does not compile without a decision.
-fn unsupported(spec: &OciRepositorySpec) -> Option<&'static str> {
-    let OciRepositorySpec {
-        cert_secret_ref: _,
-        ignore: _,
-        insecure: _,
-        interval: _,
-        layer_selector: _,
-        // counts only where no Secret has credentials, and no directory stands for the registry
-        provider: _,
-        proxy_secret_ref: _,
-        reference: _,
-        secret_ref: _,
-        service_account_name: _,
-        suspend: _,
-        timeout: _,
-        url: _,
-        verify,
-    } = spec;
-    let required = verify.as_ref().map(Required::from);
-    let is_public = required.is_some_and(|required| required.needs_public_root());
-    is_public.then_some("spec.verify without secretRef and without trustedRootSecretRef")
 }

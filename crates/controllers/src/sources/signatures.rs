@@ -11,6 +11,7 @@ use equate_registry::verify::notation::{self, Outcome, Target, TrustPolicy, Trus
 use equate_registry::verify::{PublicKey, TrustedRoot};
 use equate_registry::{Remote, Version};
 use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use kube::Client;
 use tokio::time::Instant;
 
@@ -25,6 +26,8 @@ const TRUSTED_ROOT: &str = "trusted_root.json";
 const TRUST_POLICY: &str = "trustpolicy.json";
 /// Keys of one Secret that are tried.
 const KEYS_MAX: usize = 32;
+/// Identities of one `matchOIDCIdentity`. Each may take 2 MiB.
+const IDENTITIES_MAX: usize = 32;
 
 /// The means of a verification.
 #[derive(Clone, Copy)]
@@ -37,7 +40,7 @@ pub(crate) struct Means<'a> {
 }
 
 impl Means<'_> {
-    /// Runs work that asks again and again whether it goes on; if not, nobody waits for its result.
+    /// Runs work that is short, or asks again and again whether it goes on; if not, nobody waits for its result.
     async fn work<T: Send + 'static>(
         &self,
         remote: &Remote,
@@ -122,11 +125,6 @@ fn name(reference: Option<&LocalReference>) -> Option<String> {
 }
 
 impl Required {
-    /// Whether it needs Sigstore's public instance.
-    pub(crate) fn needs_public_root(&self) -> bool {
-        self.provider == SignatureProvider::Cosign && self.secret.is_none() && self.trusted_root.is_none()
-    }
-
     /// Whether the artifact is verified; false if a policy lets an unverified one pass.
     pub(crate) async fn verify(
         &self,
@@ -156,24 +154,20 @@ impl Required {
     }
 
     async fn keyless(&self, means: Means<'_>, remote: &Remote, artifact: &Digest) -> Result<(), Why> {
-        let Some(secret) = &self.trusted_root else {
-            return Err("spec.verify.trustedRootSecretRef is required without keys"
-                .to_owned()
-                .into());
+        let given = match &self.trusted_root {
+            Some(secret) => {
+                let place = format!("'{}/{secret}'", means.namespace);
+                let data = means.data(secret).await;
+                Some((data.map_err(|problem| unread_root(&place, &problem))?, place))
+            }
+            None => None,
         };
-        let place = format!("'{}/{secret}'", means.namespace);
-        let failed = |place: &str, problem: &str| {
-            format!("failed to read trusted root from secret {place}: {problem}")
-        };
-        let data = means.data(secret).await;
-        let data = data.map_err(|problem| failed(&place, &problem))?;
         let identities = self.identities.clone();
         let reading = means.work(remote, move |go_on| {
-            let failed = |problem: &str| failed(&place, problem);
-            let json = data
-                .get(TRUSTED_ROOT)
-                .ok_or_else(|| failed(&format!("'{TRUSTED_ROOT}' not found in secret {place}")))?;
-            let root = TrustedRoot::parse(&json.0).map_err(|error| failed(&chain(&error)))?;
+            let root = match given {
+                Some((data, place)) => given_root(&data, &place)?,
+                None => TrustedRoot::public_good().map_err(|error| chain(&error))?,
+            };
             Ok(Trust::Keyless {
                 root: Box::new(root),
                 identities: compiled(&identities, go_on)?,
@@ -184,14 +178,31 @@ impl Required {
         let signatures = signatures.map_err(|error| Why::of(&error))?;
         let artifact = artifact.clone();
         let verifying = means.work(remote, move |go_on| {
-            let verified = cosign::verify(&artifact, &signatures, &trust, Timestamp::now(), go_on);
+            let go_on = || go_on() && signatures.check().is_ok();
+            let verified = cosign::verify(&artifact, &signatures, &trust, Timestamp::now(), &go_on);
+            signatures.check().map_err(|displaced| Why::of(&displaced))?;
             verified.map(drop).map_err(|error| Why::of(&error))
         });
         verifying.await
     }
 }
 
+fn unread_root(place: &str, problem: &str) -> String {
+    format!("failed to read trusted root from secret {place}: {problem}")
+}
+
+fn given_root(data: &SecretData, place: &str) -> Result<TrustedRoot, String> {
+    let absent = || unread_root(place, &format!("'{TRUSTED_ROOT}' not found in secret {place}"));
+    let json = data.get(TRUSTED_ROOT).ok_or_else(absent)?;
+    TrustedRoot::parse(&json.0).map_err(|error| unread_root(place, &chain(&error)))
+}
+
 fn compiled(identities: &[OciIdentity], go_on: &dyn Fn() -> bool) -> Result<Vec<Identity>, Why> {
+    if identities.len() > IDENTITIES_MAX {
+        return Err(
+            format!("spec.verify.matchOIDCIdentity has more than {IDENTITIES_MAX} identities").into(),
+        );
+    }
     let mut compiled = Vec::with_capacity(identities.len());
     for identity in identities {
         if !go_on() {
@@ -258,12 +269,19 @@ async fn by_keys(means: Means<'_>, secret: &str, remote: &Remote, artifact: &Dig
     if files.len() > KEYS_MAX {
         return Err(format!("secret {place} has more than {KEYS_MAX} public keys").into());
     }
-    let mut keys = Vec::new();
-    for (file, pem) in files {
-        let key = PublicKey::from_pem(&pem.0);
-        let failed = |error| format!("cannot read '{file}' of secret {place}: {}", chain(&error));
-        keys.push(key.map_err(failed)?);
-    }
+    let files: Vec<_> = files
+        .into_iter()
+        .map(|(file, pem)| (file.clone(), pem.clone()))
+        .collect();
+    let in_secret = place.clone();
+    let reading = means.work(remote, move |_| {
+        let key = |(file, pem): &(String, ByteString)| {
+            let key = PublicKey::from_pem(&pem.0);
+            key.map_err(|error| format!("cannot read '{file}' of secret {in_secret}: {}", chain(&error)))
+        };
+        Ok(files.iter().map(key).collect::<Result<Vec<_>, _>>()?)
+    });
+    let keys = reading.await?;
     let signatures = without_worker(remote.cosign_signatures(artifact)).await;
     let signatures = signatures.map_err(|error| Why::of(&error))?;
     if keys.is_empty() {
@@ -273,8 +291,12 @@ async fn by_keys(means: Means<'_>, secret: &str, remote: &Remote, artifact: &Dig
     let verifying = means.work(remote, move |go_on| {
         let now = Timestamp::now();
         let mut last = String::new();
+        let go_on = || go_on() && signatures.check().is_ok();
         for key in keys {
-            match cosign::verify(&artifact, &signatures, &Trust::Key(key), now, go_on) {
+            let trust = Trust::Key(key);
+            let verified = cosign::verify(&artifact, &signatures, &trust, now, &go_on);
+            signatures.check().map_err(|displaced| Why::of(&displaced))?;
+            match verified {
                 Ok(_) => return Ok(()),
                 Err(error) => last = chain(&error),
             }

@@ -50,19 +50,29 @@ pub(crate) async fn is_stored(
 
 /// The tree of an artifact in the store. A chart, a layer, or an artifact of an earlier process is read from its
 /// archive.
-pub(crate) async fn tree(kit: &Kit, namespace: &str, publisher: &Publisher, digest: &str) -> Option<Tree> {
+///
+/// # Errors
+/// The disk, or it takes too long.
+pub(crate) async fn tree(
+    kit: &Kit,
+    namespace: &str,
+    publisher: &Publisher,
+    digest: &str,
+) -> Result<Option<Tree>, String> {
     let (storage, digest) = (kit.storage.clone(), digest.to_owned());
     if let Some(known) = storage.known_tree(publisher, &digest) {
-        return Some(known);
+        return Ok(Some(known));
     }
     let publisher = publisher.clone();
     let reading = kit
         .processors
         .paced(namespace, kit.settings.timeout_max, move |go_on| {
-            storage.tree_pausing(&publisher, &digest, &Pauses::new(go_on))
+            storage.tree(&publisher, &digest, &Pauses::new(go_on))
         });
-    // it does not panic by itself; if it does, or lasts too long, the artifact counts as absent
-    reading.await.ok()?.ok().flatten()
+    let read = reading
+        .await
+        .map_err(|error| format!("cannot unpack the artifact: {}", chain(&error)))?;
+    read.map_err(|error| chain(&error))
 }
 
 /// Removes all artifacts of a place.

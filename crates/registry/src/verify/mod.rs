@@ -30,8 +30,8 @@ pub use log::{LOG_ENTRIES_MAX, LogError};
 pub use timestamp::{TIMESTAMPS_MAX, TimestampError};
 pub use trusted_root::{TRUSTED_ENTRIES_MAX, TRUSTED_ROOT_BYTES_MAX, TrustedRoot, TrustedRootError};
 
-/// Is asked before each check that may take a millisecond: lets others go first, and tells whether the verification
-/// goes on. If not, it fails.
+/// Is asked before each signature, log entry, trusted authority and identity: lets others go first, and tells whether
+/// the verification goes on. If not, its result counts no more.
 pub type GoOn<'a> = &'a dyn Fn() -> bool;
 
 /// An error and its causes in one line.

@@ -332,7 +332,7 @@ async fn artifacts_that_notation_signed_are_verified() {
         digest: sha256(b"other"),
         ..target.clone()
     };
-    for signature in &signatures {
+    for signature in &*signatures {
         let kind = &signature.media_type;
         let outcome = verified("mia.example", &target, signature);
         assert!(

@@ -21,13 +21,14 @@ const HEADER_BYTES_MAX: u64 = 1 << 20;
 
 impl Tree {
     /// Reads a `tar.gz`, whole or not at all. As in Flux, symbolic links are skipped, and of a file given
-    /// twice the later one counts.
+    /// twice the later one counts. The contents are in an unnamed file.
     ///
     /// # Errors
     /// Absolute paths, `..`, hard links, special and sparse files, an exceeded limit, or bytes that are not
     /// an archive.
     pub fn from_archive(archive: impl Read, limits: &Limits) -> Result<Tree, ArchiveError> {
-        Tree::read_archive(archive, limits, None, &Pauses::none())
+        let pack = tempfile::tempfile().map_err(ArchiveError::Unpack)?;
+        Tree::unpack_archive(archive, limits, pack, &Pauses::none())
     }
 
     /// Like [`Tree::from_archive`], with the content of files in `pack`, an empty file.
@@ -35,15 +36,6 @@ impl Tree {
         archive: impl Read,
         limits: &Limits,
         pack: fs::File,
-        pauses: &Pauses<'_>,
-    ) -> Result<Tree, ArchiveError> {
-        Tree::read_archive(archive, limits, Some(Packing::new(pack)), pauses)
-    }
-
-    fn read_archive(
-        archive: impl Read,
-        limits: &Limits,
-        mut pack: Option<Packing>,
         pauses: &Pauses<'_>,
     ) -> Result<Tree, ArchiveError> {
         let reached = ReachedLimit::default();
@@ -75,7 +67,7 @@ impl Tree {
             read: Rc::default(),
         };
         let mut path = String::new();
-        let read = entries(&mut expanded, limits, pack.as_mut(), &mut path);
+        let read = entries(&mut expanded, limits, &mut Packing::new(pack), &mut path);
         match (read, reached.get()) {
             (Err(ArchiveError::Malformed(_)), _) if pauses.is_stopped() => Err(Stopped.into()),
             (Err(ArchiveError::Malformed(_)), Some(limit)) => Err(ArchiveError::Limit { path, limit }),
@@ -87,7 +79,7 @@ impl Tree {
 fn entries(
     archive: &mut impl Read,
     limits: &Limits,
-    mut pack: Option<&mut Packing>,
+    pack: &mut Packing,
     path: &mut String,
 ) -> Result<Tree, ArchiveError> {
     let mut building = Building::new(limits);
@@ -104,17 +96,11 @@ fn entries(
             EntryType::Regular | EntryType::Continuous => {
                 let size = size(&entry, path, limits, &building)?;
                 let executable = entry.header().mode().map_err(ArchiveError::Malformed)? & 0o111 != 0;
-                match &mut pack {
-                    None => building.file(path, content(&mut entry, size)?.into(), executable)?,
-                    Some(pack) => {
-                        let added = pack.add(&mut entry, size).map_err(|error| match error {
-                            PackError::Read(error) => ArchiveError::Malformed(error),
-                            PackError::Write(error) => ArchiveError::Unpack(error),
-                        });
-                        let (packed, blob) = added?;
-                        building.file_of(path, blob, Content::Packed(packed), executable)?;
-                    }
-                }
+                let (packed, blob) = pack.add(&mut entry, size).map_err(|error| match error {
+                    PackError::Read(error) => ArchiveError::Malformed(error),
+                    PackError::Write(error) => ArchiveError::Unpack(error),
+                })?;
+                building.file_of(path, blob, Content::Packed(packed), executable)?;
             }
             EntryType::Directory => building.directory(path)?,
             EntryType::Symlink => building.link(path)?,
@@ -252,16 +238,6 @@ fn size(
     match size > building.bytes_left() {
         true => Err(limit(LimitExceeded::TreeBytes(limits.tree_bytes_max))),
         false => Ok(size),
-    }
-}
-
-fn content(entry: &mut Entry<'_, impl Read>, size: u64) -> Result<Vec<u8>, ArchiveError> {
-    // allocate for received bytes only, not for the size in the header
-    let mut content = Vec::new();
-    entry.read_to_end(&mut content).map_err(ArchiveError::Malformed)?;
-    match content.len() as u64 == size {
-        true => Ok(content),
-        false => Err(ArchiveError::Malformed(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 

@@ -1,9 +1,10 @@
 //! Writes a tree as a deterministic `tar.gz`.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
+use std::rc::Rc;
 
-use bytes::Buf as _;
 use flate2::{Compression, GzBuilder};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
@@ -11,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 use super::{ArchiveError, Archived};
 use crate::limits::{LimitExceeded, Limits};
 use crate::pauses::{ENTRY, Pauses, Stopped};
-use crate::tree::{Content, File as TreeFile, Node, Tree};
+use crate::tree::{Content, Node, ReadError, Tree};
 
 const FILE_MODE: u32 = 0o600;
 const EXECUTABLE_MODE: u32 = 0o700;
@@ -20,7 +21,7 @@ const DIRECTORY_MODE: u32 = 0o750;
 /// Manifests compress about as well at 4 as at the usual 6, in half the time.
 const COMPRESSION: Compression = Compression::new(4);
 /// A larger content does not stay in memory while it is compressed.
-const LARGE: usize = 4 << 20;
+const LARGE: u64 = 4 << 20;
 
 impl Tree {
     /// Writes the tree as `tar.gz`. Equal trees give equal bytes.
@@ -61,14 +62,24 @@ impl Tree {
                     } else {
                         FILE_MODE
                     };
-                    let (size, content) = self.reader(path, file, scratch)?;
+                    let (size, content) = self.open(path).map_err(ArchiveError::Tree)?;
                     bytes = bytes.saturating_add(size);
                     check_sizes(path, size, bytes, limits)?;
-                    let content = Pausing { content, pauses };
+                    let content = match &file.content {
+                        Content::Git(_) | Content::Memory(_) if size > LARGE => {
+                            Box::new(spilled(content, scratch).map_err(ArchiveError::Write)?)
+                        }
+                        _ => content,
+                    };
+                    let (unread, content) = Pausing::new(content, pauses);
                     let appended = append(&mut tar, path, EntryType::Regular, mode, (size, content));
-                    appended.map_err(|error| match pauses.is_stopped() {
-                        true => Stopped.into(),
-                        false => ArchiveError::Write(error),
+                    appended.map_err(|error| match (pauses.is_stopped(), unread.take()) {
+                        (true, _) => Stopped.into(),
+                        (false, None) => ArchiveError::Write(error),
+                        (false, Some(source)) => ArchiveError::Tree(ReadError::Packed {
+                            path: path.to_owned(),
+                            source,
+                        }),
                     })
                 }
             }
@@ -95,40 +106,40 @@ impl Tree {
     }
 }
 
-impl Tree {
-    /// The size of a content, and its bytes. A large one is not in memory: others go first while it is compressed.
-    fn reader(
-        &self,
-        path: &str,
-        file: &TreeFile,
-        scratch: &dyn Fn() -> io::Result<File>,
-    ) -> Result<(u64, Box<dyn Read>), ArchiveError> {
-        if let Content::Packed(packed) = &file.content {
-            return Ok((packed.bytes(), Box::new(packed.reader())));
-        }
-        let content = self.content(path, file).map_err(ArchiveError::Tree)?;
-        let size = content.len() as u64;
-        if content.len() <= LARGE {
-            return Ok((size, Box::new(content.reader())));
-        }
-        let spilled = scratch().and_then(|mut spilled| {
-            spilled.write_all(&content)?;
-            spilled.rewind()?;
-            Ok(spilled)
-        });
-        Ok((size, Box::new(spilled.map_err(ArchiveError::Write)?)))
-    }
+/// A large content is not in memory while it is compressed: others go first meanwhile.
+fn spilled(mut content: impl Read, scratch: &dyn Fn() -> io::Result<File>) -> io::Result<File> {
+    let mut spilled = scratch()?;
+    io::copy(&mut content, &mut spilled)?;
+    spilled.rewind()?;
+    Ok(spilled)
 }
 
-/// A content that lets others go first while it is read.
+/// A content that lets others go first while it is read, and keeps its own error apart from those of the archive.
 struct Pausing<'p, R> {
     content: R,
     pauses: &'p Pauses<'p>,
+    unread: Rc<Cell<Option<io::Error>>>,
+}
+
+impl<'p, R> Pausing<'p, R> {
+    fn new(content: R, pauses: &'p Pauses<'p>) -> (Rc<Cell<Option<io::Error>>>, Self) {
+        let unread = Rc::new(Cell::new(None));
+        let pausing = Pausing {
+            content,
+            pauses,
+            unread: Rc::clone(&unread),
+        };
+        (unread, pausing)
+    }
 }
 
 impl<R: Read> Read for Pausing<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.content.read(buffer)?;
+        let read = self.content.read(buffer).map_err(|error| {
+            let kind = error.kind();
+            self.unread.set(Some(error));
+            io::Error::from(kind)
+        })?;
         self.pauses.count(read).map_err(io::Error::other)?;
         Ok(read)
     }

@@ -12,6 +12,7 @@ use tower::ServiceExt as _;
 use super::tests::{open, tree};
 use super::{Blob, Place, Publisher, Retention, Storage, Stored};
 use crate::limits::Limits;
+use crate::pauses::Pauses;
 use crate::tree::Tree;
 
 const INDEX: &str = "index-1111.yaml";
@@ -298,7 +299,9 @@ fn archive_blobs_have_a_tree() {
         let storage = open(root.path());
         let stored = publish(&storage, file, content).unwrap();
         for storage in [storage, open(root.path())] {
-            let found = storage.tree(&publisher(), &stored.digest);
+            let found = storage
+                .tree(&publisher(), &stored.digest, &Pauses::none())
+                .unwrap();
             let in_memory = found.as_ref().map(Tree::bytes_in_memory);
             assert_eq!(in_memory, expected.then_some(0), "{file}");
             let config = found.map(|tree| tree.read("app/config.yaml").unwrap());
@@ -319,7 +322,12 @@ fn blobs_do_not_replace_archives_of_equal_trees() {
     let root = tempfile::tempdir().unwrap();
     let storage = open(root.path());
     let foreign = publish(&storage, LAYER, &foreign_archive()).unwrap();
-    assert!(storage.tree(&publisher(), &foreign.digest).is_some());
+    assert!(
+        storage
+            .tree(&publisher(), &foreign.digest, &Pauses::none())
+            .unwrap()
+            .is_some()
+    );
     let archived = storage
         .publish(&publisher(), "latest@sha256:2222", &tree("1"))
         .unwrap();
@@ -357,7 +365,12 @@ fn retention_and_removal_are_the_same_for_both_kinds() {
     assert_eq!(bytes(&storage, &index.digest), None);
     publish_at(&storage, "index-4444.yaml", "4", b"").unwrap();
     assert_eq!(files(root.path()), ["index-4444.yaml", CHART]);
-    assert_eq!(storage.tree(&publisher(), &archive.digest), None);
+    assert_eq!(
+        storage
+            .tree(&publisher(), &archive.digest, &Pauses::none())
+            .unwrap(),
+        None
+    );
     assert_eq!(storage.collect(publisher().place()).unwrap(), 0);
     storage.remove(publisher().place()).unwrap();
     assert_eq!(files(root.path()), [""; 0]);

@@ -49,6 +49,8 @@ pub struct Storage {
 struct Shared {
     root: PathBuf,
     base_url: String,
+    /// The directory of unnamed files.
+    scratch: PathBuf,
     retention: Retention,
     share: Share,
     limits: Limits,
@@ -118,7 +120,7 @@ pub enum StorageError {
     },
     /// The namespace has used its part of the disk.
     #[error(
-        "cannot store {place}: the artifacts of namespace {} have {bytes} bytes, and {bytes_max} are possible; remove \
+        "cannot store {place}: the artifacts of namespace {} and their unpacked files have {bytes} bytes, and {bytes_max} are possible; remove \
          sources there, make them smaller, or raise --artifact-namespace-mib-max",
         place.namespace()
     )]
@@ -233,6 +235,7 @@ impl Storage {
         record::make_directory(&root)?;
         let shared = Shared {
             places: Mutex::new(record::find_files(&root)?),
+            scratch: root.clone(),
             root,
             base_url: base_url.trim_end_matches('/').to_owned(),
             retention,
@@ -298,8 +301,8 @@ impl Storage {
     /// # Errors
     /// The disk.
     pub fn scratch(&self) -> Result<fs::File, StorageError> {
-        let root = &self.shared.root;
-        tempfile::tempfile_in(root).map_err(|source| StorageError::of("write to", root, source))
+        let directory = &self.shared.scratch;
+        tempfile::tempfile_in(directory).map_err(|source| StorageError::of("write to", directory, source))
     }
 
     /// Adopts the source's artifact with the path and digest from a status, if it is intact, and makes it the
@@ -315,10 +318,11 @@ impl Storage {
         revision: &str,
     ) -> Result<Option<Stored>, StorageError> {
         self.adopt_as(publisher, path, digest, revision, |record, full| {
-            let known = record.content.tree().cloned();
-            known
-                .or_else(|| self.read(full, &Pauses::none()))
-                .map(Content::Tree)
+            let tree = match record.content.tree() {
+                Some(known) => Some(known.clone()),
+                None => self.read(full, &Pauses::none())?,
+            };
+            Ok(tree.map(Content::Tree))
         })
     }
 
@@ -334,7 +338,7 @@ impl Storage {
         revision: &str,
     ) -> Result<Option<Stored>, StorageError> {
         self.adopt_as(publisher, path, digest, revision, |record, _| {
-            Some(Content::Blob(record.content.tree().cloned()))
+            Ok(Some(Content::Blob(record.content.tree().cloned())))
         })
     }
 
@@ -344,7 +348,7 @@ impl Storage {
         path: &str,
         digest: &str,
         revision: &str,
-        content: impl FnOnce(&Record, &Path) -> Option<Content>,
+        content: impl FnOnce(&Record, &Path) -> Result<Option<Content>, StorageError>,
     ) -> Result<Option<Stored>, StorageError> {
         let place = publisher.place();
         let Some(file) = path
@@ -362,7 +366,7 @@ impl Storage {
             false => file_digest(&full).map_err(|source| StorageError::of("read", &full, source))?,
         };
         let content = match verified.as_deref() == Some(digest) {
-            true => content(&record, &full),
+            true => content(&record, &full)?,
             false => None,
         };
         let Some(content) = content else {
@@ -389,43 +393,46 @@ impl Storage {
 
     /// The tree of the source's artifact with this digest. After a restart it is read once from its
     /// archive. A chart or a layer has a tree, too; an index and other blobs have none.
-    pub fn tree(&self, publisher: &Publisher, digest: &str) -> Option<Tree> {
-        self.find_tree(publisher, digest, &Pauses::none())
-    }
-
-    /// Like [`Storage::tree`], with pauses.
     ///
     /// # Errors
-    /// The work is to end.
-    pub fn tree_pausing(
+    /// The disk, or the work is to end.
+    pub fn tree(
         &self,
         publisher: &Publisher,
         digest: &str,
         pauses: &Pauses<'_>,
-    ) -> Result<Option<Tree>, Stopped> {
-        match self.find_tree(publisher, digest, pauses) {
-            None if pauses.is_stopped() => Err(Stopped),
-            found => Ok(found),
-        }
-    }
-
-    fn find_tree(&self, publisher: &Publisher, digest: &str, pauses: &Pauses<'_>) -> Option<Tree> {
+    ) -> Result<Option<Tree>, StorageError> {
         let place = publisher.place();
-        let mut record = self.find(publisher, digest, pauses)?;
+        let found = self.find(publisher, digest, pauses);
+        pauses.ended()?;
+        let Some(mut record) = found else {
+            return Ok(None);
+        };
         if let Some(tree) = record.content.tree() {
-            return Some(tree.clone());
+            return Ok(Some(tree.clone()));
         }
         if record.media_type != MediaType::Gzip {
-            return None;
+            return Ok(None);
         }
         let full = self.shared.root.join(place.path()).join(&record.file);
-        if !record.verified(&full) && file_digest_pausing(&full, pauses).ok()?.as_deref() != Some(digest) {
-            return None;
+        if !record.verified(&full) {
+            let found = file_digest_pausing(&full, pauses);
+            pauses.ended()?;
+            let found = found.map_err(|source| StorageError::of("read", &full, source))?;
+            if found.as_deref() != Some(digest) {
+                return Ok(None);
+            }
         }
-        let tree = self.read(&full, pauses)?;
+        let Some(tree) = self.read(&full, pauses)? else {
+            return Ok(None);
+        };
+        // of several readers at once, the first one's
+        if let Some(known) = self.known_tree(publisher, digest) {
+            return Ok(Some(known));
+        }
         record.content = Content::Blob(Some(tree.clone()));
         self.replace(place, record);
-        Some(tree)
+        Ok(Some(tree))
     }
 
     /// [`Storage::tree`], if it is in memory.
@@ -502,8 +509,8 @@ impl Storage {
             .filter(|(other, _)| other.namespace() == place.namespace());
         let bytes = of_namespace
             .map(|(other, kept)| match other == place {
-                true => kept.records.last().map_or(0, |record| record.size),
-                false => kept.records.iter().map(|record| record.size).sum(),
+                true => kept.records.last().map_or(0, Record::bytes),
+                false => kept.records.iter().map(Record::bytes).sum(),
             })
             .fold(0_u64, u64::saturating_add);
         match bytes < bytes_max {
@@ -631,20 +638,21 @@ impl Storage {
         })
     }
 
-    fn read(&self, path: &Path, pauses: &Pauses<'_>) -> Option<Tree> {
-        let read = fs::File::open(path)
-            .map_err(ArchiveError::Malformed)
-            .and_then(|file| {
-                let pack = self
-                    .scratch()
-                    .map_err(|error| ArchiveError::Unpack(io::Error::other(error)))?;
-                Tree::unpack_archive(file, &self.shared.limits, pack, pauses)
-            });
-        read.inspect_err(|error| match error {
-            ArchiveError::Stopped(_) => {}
-            error => tracing::warn!(path = %path.display(), error = error as &dyn std::error::Error, "artifact not usable"),
-        })
-        .ok()
+    /// `None` if it is no archive.
+    fn read(&self, path: &Path, pauses: &Pauses<'_>) -> Result<Option<Tree>, StorageError> {
+        let file = match fs::File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(|source| StorageError::of("read", path, source))?,
+        };
+        match Tree::unpack_archive(file, &self.shared.limits, self.scratch()?, pauses) {
+            Ok(tree) => Ok(Some(tree)),
+            Err(ArchiveError::Stopped(stopped)) => Err(stopped.into()),
+            Err(ArchiveError::Unpack(source)) => Err(StorageError::of("unpack", path, source)),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), error = &error as &dyn std::error::Error, "artifact not usable");
+                Ok(None)
+            }
+        }
     }
 
     fn keep(&self, tree: &Tree, archive: PathBuf, digest: String) {
@@ -654,7 +662,8 @@ impl Storage {
                 shared: shared.upgrade()?,
             };
             let whole = file_digest(&archive).ok()?.as_deref() == Some(&*digest);
-            whole.then(|| storage.read(&archive, &Pauses::none())).flatten()
+            let read = whole.then(|| storage.read(&archive, &Pauses::none()));
+            read?.ok().flatten()
         }));
     }
 

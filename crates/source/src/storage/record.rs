@@ -103,6 +103,12 @@ impl Record {
         }
     }
 
+    /// Its bytes on disk, with those of its unpacked files.
+    pub(super) fn bytes(&self) -> u64 {
+        let packed = self.content.tree().map_or(0, Tree::packed_bytes);
+        self.size.saturating_add(packed)
+    }
+
     pub(super) fn verified(&self, path: &Path) -> bool {
         self.digest.is_some() && self.fingerprint.is_some() && Fingerprint::of(path).ok() == self.fingerprint
     }

@@ -1,6 +1,8 @@
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -76,8 +78,14 @@ fn artifacts_have_fluxs_paths() {
         (archived.digest, archived.size)
     );
     assert_eq!(fs::read(root.path().join(FIRST_PATH)).unwrap(), expected);
-    assert_eq!(storage.tree(&fleet(), &stored.digest), Some(tree("1")));
-    assert_eq!(storage.tree(&fleet(), "sha256:00"), None);
+    assert_eq!(
+        storage.tree(&fleet(), &stored.digest, &Pauses::none()).unwrap(),
+        Some(tree("1"))
+    );
+    assert_eq!(
+        storage.tree(&fleet(), "sha256:00", &Pauses::none()).unwrap(),
+        None
+    );
     #[cfg(unix)]
     {
         let mode =
@@ -102,14 +110,23 @@ fn publishing_again_writes_only_changes() {
     // the same commit with other ignore rules: the same file, another artifact
     let changed = storage.publish(&fleet(), SECOND, &tree("2")).unwrap();
     assert_ne!(changed.digest, first.digest);
-    assert_eq!(storage.tree(&fleet(), &changed.digest), Some(tree("2")));
+    assert_eq!(
+        storage.tree(&fleet(), &changed.digest, &Pauses::none()).unwrap(),
+        Some(tree("2"))
+    );
     assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
     storage.publish(&fleet(), THIRD, &tree("3")).unwrap();
     assert_eq!(files(root.path()), ["2.tar.gz", "3.tar.gz"]);
-    assert_eq!(storage.tree(&fleet(), &first.digest), None);
+    assert_eq!(
+        storage.tree(&fleet(), &first.digest, &Pauses::none()).unwrap(),
+        None
+    );
     storage.remove(fleet().place()).unwrap();
     assert_eq!(files(root.path()), [""; 0]);
-    assert_eq!(storage.tree(&fleet(), &changed.digest), None);
+    assert_eq!(
+        storage.tree(&fleet(), &changed.digest, &Pauses::none()).unwrap(),
+        None
+    );
     storage.remove(fleet().place()).unwrap();
 }
 
@@ -157,7 +174,10 @@ fn artifacts_survive_a_restart() {
 
     let storage = open(root.path());
     assert!(!half.exists(), "what a killed process left is removed");
-    let by_digest = storage.tree(&fleet(), &first.digest).unwrap();
+    let by_digest = storage
+        .tree(&fleet(), &first.digest, &Pauses::none())
+        .unwrap()
+        .unwrap();
     assert_eq!(by_digest.read("app/config.yaml").unwrap(), "1");
 
     let storage = Storage::open(root.path().to_owned(), "http://other", Retention::default()).unwrap();
@@ -188,11 +208,18 @@ fn a_digest_opens_an_artifact_only_for_its_publisher() {
     ];
     for storage in [storage, open(root.path())] {
         for other in &others {
-            assert_eq!(storage.tree(other, &first.digest), None, "{other:?}");
+            assert_eq!(
+                storage.tree(other, &first.digest, &Pauses::none()).unwrap(),
+                None,
+                "{other:?}"
+            );
             let adopted = storage.adopt(other, &first.path, &first.digest, FIRST).unwrap();
             assert_eq!(adopted, None, "{other:?}");
         }
-        assert_eq!(storage.tree(&fleet(), &first.digest), Some(tree("1")));
+        assert_eq!(
+            storage.tree(&fleet(), &first.digest, &Pauses::none()).unwrap(),
+            Some(tree("1"))
+        );
     }
 }
 
@@ -204,8 +231,14 @@ fn a_later_source_of_the_same_name_replaces_all_artifacts() {
     for storage in [open(root.path()), open(root.path())] {
         let second = storage.publish(&later, SECOND, &tree("2")).unwrap();
         assert_eq!(files(root.path()), ["2.tar.gz"]);
-        assert_eq!(storage.tree(&later, &second.digest), Some(tree("2")));
-        assert_eq!(storage.tree(&fleet(), &first.digest), None);
+        assert_eq!(
+            storage.tree(&later, &second.digest, &Pauses::none()).unwrap(),
+            Some(tree("2"))
+        );
+        assert_eq!(
+            storage.tree(&fleet(), &first.digest, &Pauses::none()).unwrap(),
+            None
+        );
     }
 }
 
@@ -217,18 +250,31 @@ fn a_store_without_bindings_is_bound_by_its_sources() {
     fs::remove_file(&binding).unwrap();
     let storage = open(root.path());
     assert_eq!(
-        storage.tree(&publisher("team-a", "fleet", "1"), &first.digest),
+        storage
+            .tree(&publisher("team-a", "fleet", "1"), &first.digest, &Pauses::none())
+            .unwrap(),
         None
     );
-    assert_eq!(storage.tree(&fleet(), &first.digest), Some(tree("1")));
+    assert_eq!(
+        storage.tree(&fleet(), &first.digest, &Pauses::none()).unwrap(),
+        Some(tree("1"))
+    );
     let adopted = storage.adopt(&fleet(), &first.path, &first.digest, FIRST);
     assert!(adopted.unwrap().is_some());
     let later = publisher("flux-system", "fleet", "2");
     for storage in [storage, open(root.path())] {
-        assert_eq!(storage.tree(&later, &first.digest), None);
+        assert_eq!(
+            storage.tree(&later, &first.digest, &Pauses::none()).unwrap(),
+            None
+        );
     }
     fs::write(&binding, "v9 1").unwrap();
-    assert_eq!(open(root.path()).tree(&fleet(), &first.digest), None);
+    assert_eq!(
+        open(root.path())
+            .tree(&fleet(), &first.digest, &Pauses::none())
+            .unwrap(),
+        None
+    );
 }
 
 #[test]
@@ -338,6 +384,49 @@ fn disk_failures_have_their_own_errors() {
     assert!(failed.to_string().starts_with("cannot make "), "{failed}");
 }
 
+#[test]
+fn an_artifact_that_cannot_be_unpacked_now_is_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let first = open(root.path()).publish(&fleet(), FIRST, &tree("1")).unwrap();
+    let mut storage = open(root.path());
+    Arc::get_mut(&mut storage.shared).unwrap().scratch = root.path().join("gone");
+    let adopt = |storage: &Storage| storage.adopt(&fleet(), &first.path, &first.digest, FIRST);
+    let failed = adopt(&storage).unwrap_err().to_string();
+    assert!(failed.starts_with("cannot write to "), "{failed}");
+    assert_eq!(files(root.path()), ["1.tar.gz"]);
+    let unread = storage.tree(&fleet(), &first.digest, &Pauses::none());
+    assert_eq!(unread.unwrap_err().to_string(), failed);
+    let adopted = adopt(&open(root.path())).unwrap();
+    assert_eq!(adopted.unwrap().tree, Some(tree("1")));
+}
+
+#[test]
+fn unpacked_files_count_in_the_part_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let share = || Share {
+        bytes_max: Some(1 << 20),
+        exempt: BTreeSet::new(),
+    };
+    let open = || {
+        let root = folder.path().to_owned();
+        Storage::open_shared(root, "http://h", Retention::default(), share()).unwrap()
+    };
+    let storage = open();
+    let large = tree(&"1".repeat(1 << 20));
+    let first = storage.publish(&fleet(), FIRST, &large).unwrap();
+    assert!(first.size < 1 << 14, "{}", first.size);
+    let other = publisher("flux-system", "other", "1");
+    storage.publish(&other, FIRST, &tree("2")).unwrap();
+    // after a restart, its files are unpacked
+    let storage = open();
+    storage
+        .tree(&fleet(), &first.digest, &Pauses::none())
+        .unwrap()
+        .unwrap();
+    let refused = storage.publish(&other, SECOND, &tree("3")).unwrap_err();
+    assert!(matches!(refused, StorageError::Share { .. }), "{refused}");
+}
+
 /// A failed publish keeps the published artifacts.
 #[cfg(target_os = "linux")]
 #[test]
@@ -353,7 +442,10 @@ fn a_failed_publish_changes_nothing() {
     fs::create_dir(&next).unwrap();
     storage.publish(&fleet(), SECOND, &tree("2")).unwrap_err();
     assert_eq!(files(root.path()), ["1.tar.gz", "2.tar.gz"]);
-    assert_eq!(storage.tree(&fleet(), &first.digest), Some(tree("1")));
+    assert_eq!(
+        storage.tree(&fleet(), &first.digest, &Pauses::none()).unwrap(),
+        Some(tree("1"))
+    );
     assert_eq!(storage.newest(fleet().place()), Some(tree("1")));
 }
 
@@ -454,7 +546,7 @@ fn a_namespace_has_a_part_of_the_disk() {
     publish("team-a", "one", FIRST, "first").unwrap();
     let refused = publish("team-a", "two", FIRST, "second").unwrap_err();
     assert!(
-        refused.starts_with("cannot store gitrepository/team-a/two: the artifacts of namespace team-a have"),
+        refused.starts_with("cannot store gitrepository/team-a/two: the artifacts of namespace team-a and their unpacked files have"),
         "{refused}"
     );
     publish("team-b", "two", FIRST, "second").unwrap();

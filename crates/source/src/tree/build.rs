@@ -8,7 +8,7 @@ use equate_git::{BlobId, TreeId};
 use sha2::{Digest, Sha256};
 
 use super::pack::Packed;
-use super::{ContentId, Entry, Tree, TreeError};
+use super::{ContentId, Entry, ReadError, Tree, TreeError};
 use crate::limits::{LimitExceeded, Limits};
 
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) struct Directory {
     /// Symbolic links, which artifacts never contain; they are not part of the id.
     pub(crate) links: Vec<Box<str>>,
     pub(crate) count: usize,
+    /// Bytes of contents below that are in a pack.
+    pub(crate) packed: u64,
     pub(crate) origin: Option<Origin>,
     /// Excluded git trees without any `.sourceignore`, which are skipped while they stay the same.
     hidden: Vec<(Box<str>, TreeId)>,
@@ -51,6 +53,16 @@ pub(crate) enum Content {
 }
 
 impl Content {
+    /// Content in git is not read without its tree.
+    pub(crate) fn read(&self, path: &str) -> Result<Bytes, ReadError> {
+        let path = path.to_owned();
+        match self {
+            Content::Memory(bytes) => Ok(bytes.clone()),
+            Content::Packed(packed) => packed.read().map_err(|source| ReadError::Packed { path, source }),
+            Content::Git(_) => Err(ReadError::Absent { path }),
+        }
+    }
+
     /// Its size; `None` for content in git.
     pub(crate) fn bytes(&self) -> Option<u64> {
         match self {
@@ -89,12 +101,24 @@ impl Directory {
             .iter()
             .map(|(_, node)| below(node))
             .fold(links.len(), usize::saturating_add);
+        let packed = |node: &Node| match node {
+            Node::File(file) => match &file.content {
+                Content::Packed(packed) => packed.bytes(),
+                Content::Memory(_) | Content::Git(_) => 0,
+            },
+            Node::Directory(directory) => directory.packed,
+        };
+        let packed = entries
+            .iter()
+            .map(|(_, node)| packed(node))
+            .fold(0, u64::saturating_add);
         let id = ContentId(hash.finalize().into());
         Directory {
             id,
             entries,
             links,
             count,
+            packed,
             origin: None,
             hidden: Vec::new(),
         }
@@ -147,10 +171,19 @@ impl Node {
 
 impl File {
     /// The id contains git's id of the content, so that a tree read back from its archive equals that of
-    /// its commit. `None` for content crafted to collide.
-    pub(crate) fn of(blob: Option<BlobId>, executable: bool, content: Content) -> Option<File> {
-        Some(File {
-            id: file_id(&blob?, executable),
+    /// its commit. Content crafted to collide is refused.
+    pub(crate) fn of(
+        path: &str,
+        blob: Option<BlobId>,
+        executable: bool,
+        content: Content,
+    ) -> Result<File, PathError> {
+        let blob = blob.ok_or_else(|| PathError::Path {
+            path: path.to_owned(),
+            why: "its content collides with another object's id (a SHA-1 collision)",
+        })?;
+        Ok(File {
+            id: file_id(&blob, executable),
             executable,
             content,
         })
@@ -253,10 +286,7 @@ impl<'a> Building<'a> {
         if self.bytes > self.limits.tree_bytes_max {
             return Err(limit(LimitExceeded::TreeBytes(self.limits.tree_bytes_max)));
         }
-        let file = File::of(blob, executable, content).ok_or_else(|| PathError::Path {
-            path: path.to_owned(),
-            why: "its content collides with another object's id (a SHA-1 collision)",
-        })?;
+        let file = File::of(path, blob, executable, content)?;
         self.place(path, file)
     }
 

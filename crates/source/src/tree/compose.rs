@@ -5,8 +5,9 @@
 //!
 //! Files of the commit stay in git; those of other parts go to a file on disk, so that memory holds names only.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::io::Read;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +16,8 @@ use thiserror::Error;
 
 use super::build::{File, names};
 use super::ignored::IgnoreFiles;
-use super::{Building, Content, Node, Packing, ReadError, Source, Tree, TreeError};
+use super::pack::Packed;
+use super::{Building, Content, Node, Packing, Source, Tree, TreeError};
 use crate::ignore::{IGNORE_FILE, Ignore, IgnoreDecision};
 use crate::limits::{LimitExceeded, Limits};
 use crate::pauses::{ENTRY, Pauses, Stopped};
@@ -124,6 +126,7 @@ impl Tree {
             pauses,
             items: BTreeMap::new(),
             packing: Packing::new(pack),
+            blobs: HashMap::new(),
             bytes: 0,
         };
         composing.commit()?;
@@ -145,6 +148,7 @@ struct Composing<'a> {
     pauses: &'a Pauses<'a>,
     items: BTreeMap<String, Item>,
     packing: Packing,
+    blobs: HashMap<BlobId, Packed>,
     bytes: u64,
 }
 
@@ -211,7 +215,10 @@ impl Composing<'_> {
         let (from, to) = (selected(&included.from), selected(&included.to));
         self.make_room(to).map_err(|why| refuse(why.to_owned()))?;
         let source = &included.tree;
-        let read = |path: &str, error: ReadError| refuse(format!("{path:?}: {error}"));
+        let uncopied = |path: &str, error: TreeError| match error {
+            TreeError::Content(error) => refuse(format!("{path:?}: {error}")),
+            error => error.into(),
+        };
         let place = |path: &str| match (to, path) {
             ("", path) => path.to_owned(),
             (to, "") => to.to_owned(),
@@ -222,10 +229,13 @@ impl Composing<'_> {
             Some(super::Entry::File { .. }) if to.is_empty() => {
                 return Err(refuse("a file cannot replace the whole tree".to_owned()));
             }
-            Some(super::Entry::File { executable, .. }) => {
-                let content = source.read(from).map_err(|error| read(from, error))?;
-                let file = self.pack(to, &content, executable)?;
-                return self.put_below(to.to_owned(), Item::Copy(file));
+            Some(super::Entry::File { .. }) => {
+                if let Some(Node::File(file)) = source.find(from) {
+                    let copy = self.copy(source, from, file);
+                    let copy = copy.map_err(|error| uncopied(from, error))?;
+                    self.put_below(to.to_owned(), Item::Copy(copy))?;
+                }
+                return Ok(());
             }
             Some(super::Entry::Directory { .. }) => {}
         }
@@ -244,17 +254,8 @@ impl Composing<'_> {
             match node {
                 Node::Directory(_) => self.put(place(below), Item::Directory),
                 Node::File(file) => {
-                    let copy = match &file.content {
-                        Content::Packed(packed) => {
-                            self.take(path, packed.bytes())?;
-                            file.clone()
-                        }
-                        Content::Memory(_) | Content::Git(_) => {
-                            let content = source.content(path, file).map_err(|error| read(path, error))?;
-                            self.pack(path, &content, file.executable)?
-                        }
-                    };
-                    self.count(&copy)?;
+                    let copy = self.copy(source, path, file);
+                    let copy = copy.map_err(|error| uncopied(path, error))?;
                     self.put(place(below), Item::Copy(copy))
                 }
             }
@@ -305,20 +306,54 @@ impl Composing<'_> {
         }
     }
 
-    fn pack(&mut self, path: &str, content: &[u8], executable: bool) -> Result<File, TreeError> {
-        let size = content.len() as u64;
-        self.take(path, size)?;
-        let (packed, blob) = self.packing.add(content, size).map_err(|error| error.at(path))?;
-        File::of(blob, executable, Content::Packed(packed)).ok_or_else(|| TreeError::Path {
-            path: path.to_owned(),
-            why: "its content collides with another object's id (a SHA-1 collision)",
-        })
+    /// A file of another tree. Pauses where no content is in memory.
+    fn copy(&mut self, source: &Tree, path: &str, file: &File) -> Result<File, TreeError> {
+        let copy = match &file.content {
+            Content::Git(blob) => self.blob(path, *blob, file.executable, |_| {
+                source.content(path, file).map_err(TreeError::from)
+            })?,
+            Content::Packed(_) | Content::Memory(_) => {
+                let (size, content) = source.open(path)?;
+                let (packed, blob) = self.pack(path, content, size)?;
+                File::of(path, blob, file.executable, Content::Packed(packed))?
+            }
+        };
+        let bytes = copy.content.bytes().unwrap_or_default();
+        self.pauses.count(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        Ok(copy)
     }
 
-    /// Pauses only where no content is in memory.
-    fn count(&self, copied: &File) -> Result<(), Stopped> {
-        let bytes = copied.content.bytes().unwrap_or_default();
-        self.pauses.count(usize::try_from(bytes).unwrap_or(usize::MAX))
+    /// A file of git. Of equal contents, the first is read.
+    fn blob(
+        &mut self,
+        path: &str,
+        blob: BlobId,
+        executable: bool,
+        read: impl FnOnce(&Self) -> Result<Bytes, TreeError>,
+    ) -> Result<File, TreeError> {
+        let packed = match self.blobs.get(&blob).cloned() {
+            Some(packed) => {
+                self.take(path, packed.bytes())?;
+                packed
+            }
+            None => {
+                let content = read(self)?;
+                let (packed, _) = self.pack(path, &*content, content.len() as u64)?;
+                self.blobs.insert(blob, packed.clone());
+                packed
+            }
+        };
+        Ok(File::of(path, Some(blob), executable, Content::Packed(packed))?)
+    }
+
+    fn pack(
+        &mut self,
+        path: &str,
+        content: impl Read,
+        size: u64,
+    ) -> Result<(Packed, Option<BlobId>), TreeError> {
+        self.take(path, size)?;
+        self.packing.add(content, size).map_err(|error| error.at(path))
     }
 
     /// Adds parent directories, which git does not list.
@@ -370,10 +405,11 @@ impl Composing<'_> {
                 }
                 Item::Copy(file) => building.place(&path, file)?,
                 Item::File(FileContent::Submodule(index, blob), executable) => {
-                    let content = self.of_submodule(&path, index, &blob)?;
-                    let file = self.pack(&path, &content, executable)?;
-                    drop(content);
-                    self.count(&file)?;
+                    let file = self.blob(&path, blob, executable, |composing| {
+                        composing.of_submodule(&path, index, &blob)
+                    })?;
+                    let bytes = file.content.bytes().unwrap_or_default();
+                    self.pauses.count(usize::try_from(bytes).unwrap_or(usize::MAX))?;
                     building.place(&path, file)?;
                 }
             }
@@ -442,7 +478,7 @@ impl Composing<'_> {
     fn read(&self, path: &str, item: &Item) -> Result<Bytes, TreeError> {
         match item {
             Item::Link | Item::Directory => Ok(Bytes::new()),
-            Item::Copy(file) => Ok(Tree::empty().content(path, file)?),
+            Item::Copy(file) => Ok(file.content.read(path)?),
             Item::File(FileContent::Git(blob), _) => {
                 self.parts.git.read(blob).map_err(|source| unread(path, source))
             }

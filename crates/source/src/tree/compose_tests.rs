@@ -177,8 +177,16 @@ fn contents_of_other_parts_take_no_memory() {
     let from_git = Tree::from_git(&git, &Ignore::default(), &limits).unwrap();
     let mut archive = Vec::new();
     from_git.write_archive(&mut archive, &limits).unwrap();
-    let in_memory = Tree::from_archive(&*archive, &limits).unwrap();
-    assert_eq!(in_memory.bytes_in_memory(), 2);
+    let from_archive = Tree::from_archive(&*archive, &limits).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    std::fs::write(folder.path().join("a/x.yaml"), "x").unwrap();
+    std::fs::write(folder.path().join("top.yaml"), "t").unwrap();
+    let in_memory = Tree::from_directory(folder.path(), &Ignore::new(None), &limits).unwrap();
+    assert_eq!(
+        (from_archive.bytes_in_memory(), in_memory.bytes_in_memory()),
+        (0, 2)
+    );
     let include = |tree: &Tree, from: &str, to: &str| Included {
         name: "other".to_owned(),
         tree: tree.clone(),
@@ -188,6 +196,7 @@ fn contents_of_other_parts_take_no_memory() {
     let included = [
         include(&from_git, "", "git"),
         include(&in_memory, "", "memory"),
+        include(&from_archive, "a", "archive"),
         include(&in_memory, "top.yaml", "file"),
     ];
     let composed = compose(&git, &[], &[], &included, "", &limits).unwrap();
@@ -195,5 +204,6 @@ fn contents_of_other_parts_take_no_memory() {
     assert_eq!(composed.read("git/a/x.yaml").unwrap(), "x");
     assert_eq!(composed.read("memory/top.yaml").unwrap(), "t");
     assert_eq!(composed.read("file").unwrap(), "t");
+    assert_eq!(composed.read("archive/x.yaml").unwrap(), "x");
     assert_eq!(composed.read("a/x.yaml").unwrap(), "x");
 }

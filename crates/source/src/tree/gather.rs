@@ -65,11 +65,7 @@ impl Gathering {
         }
         let added = self.packing.add(content, length);
         let (packed, blob) = added.map_err(|error| error.at(path))?;
-        let file = File::of(blob, executable, Content::Packed(packed));
-        let file = file.ok_or_else(|| TreeError::Path {
-            path: path.to_owned(),
-            why: "its content collides with another object's id (a SHA-1 collision)",
-        })?;
+        let file = File::of(path, blob, executable, Content::Packed(packed))?;
         self.files.insert(path.to_owned(), file);
         Ok(())
     }

@@ -400,7 +400,10 @@ fn published_trees_are_read_without_git() {
         (tree, stored)
     };
     let (_, stored) = publish("value: 1\n", "main@sha1:1111111111111111111111111111111111111111");
-    let tree = storage.tree(&publisher, &stored.digest).unwrap();
+    let tree = storage
+        .tree(&publisher, &stored.digest, &Pauses::none())
+        .unwrap()
+        .unwrap();
     assert_eq!(&*tree.read("app/config.yaml").unwrap(), b"value: 1\n");
     // a changed archive is not used
     let (tree, stored) = publish("value: 2\n", "main@sha1:2222222222222222222222222222222222222222");

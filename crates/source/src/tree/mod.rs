@@ -25,10 +25,11 @@ mod select;
 mod tests;
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use thiserror::Error;
 
 use crate::limits::LimitExceeded;
@@ -130,7 +131,7 @@ pub enum TreeError {
         path: PathBuf,
         /// The reason.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A file cannot be written to the store's disk.
     #[error("cannot write {path:?} to the disk of the store")]
@@ -139,7 +140,7 @@ pub enum TreeError {
         path: String,
         /// The reason.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A file of another tree cannot be read.
     #[error(transparent)]
@@ -187,7 +188,7 @@ pub enum ReadError {
         path: String,
         /// The reason.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -246,6 +247,27 @@ impl Tree {
         }
     }
 
+    /// The size and the content of the file `path`, to be read part by part.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn open(&self, path: &str) -> Result<(u64, Box<dyn io::Read>), ReadError> {
+        if let Some(Node::File(File {
+            content: Content::Packed(packed),
+            ..
+        })) = self.find(path)
+        {
+            return Ok((packed.bytes(), Box::new(packed.reader())));
+        }
+        let content = self.read(path)?;
+        Ok((content.len() as u64, Box::new(content.reader())))
+    }
+
+    /// Bytes of contents on disk beside an archive.
+    pub(crate) fn packed_bytes(&self) -> u64 {
+        self.root.packed
+    }
+
     /// The id of the whole tree.
     pub fn id(&self) -> ContentId {
         self.root.id
@@ -284,20 +306,13 @@ impl Tree {
 
     pub(crate) fn content(&self, path: &str, file: &File) -> Result<Bytes, ReadError> {
         match (&file.content, &self.source) {
-            (Content::Memory(bytes), _) => Ok(bytes.clone()),
-            (Content::Packed(packed), _) => packed.read().map_err(|source| ReadError::Packed {
-                path: path.to_owned(),
-                source,
-            }),
             (Content::Git(blob), Source::Git { tree, kept, .. }) => tree.read(blob).or_else(|source| {
                 kept.content(path).ok_or_else(|| ReadError::Git {
                     path: path.to_owned(),
                     source,
                 })
             }),
-            (Content::Git(_), Source::Memory) => Err(ReadError::Absent {
-                path: path.to_owned(),
-            }),
+            (content, _) => content.read(path),
         }
     }
 

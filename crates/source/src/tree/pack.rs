@@ -4,7 +4,7 @@
 //! The file is unnamed, so nobody else writes to it, and it is freed with the last tree that reads it.
 
 use std::fs;
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -100,15 +100,18 @@ impl Packing {
         mut content: impl Read,
         size: u64,
     ) -> Result<(Packed, Option<BlobId>), PackError> {
-        let (mut hash, mut left) = (BlobHash::new(size), size);
+        let (mut hash, mut added) = (BlobHash::new(size), 0);
         self.part.resize(PART, 0);
-        while left > 0 {
-            let wanted = usize::try_from(left).map_or(PART, |left| left.min(PART));
+        while added < size {
+            let wanted = usize::try_from(size - added).map_or(PART, |left| left.min(PART));
             let part = &mut self.part[..wanted];
             content.read_exact(part).map_err(PackError::Read)?;
             hash.update(part);
-            (&*self.pack).write_all(part).map_err(PackError::Write)?;
-            left -= wanted as u64;
+            // at its place: what a failure left behind is written over
+            self.pack
+                .write_all_at(part, self.at + added)
+                .map_err(PackError::Write)?;
+            added += wanted as u64;
         }
         let packed = Packed {
             pack: Arc::clone(&self.pack),

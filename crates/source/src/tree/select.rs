@@ -60,7 +60,7 @@ impl Tree {
             }
             match node {
                 Node::Directory(_) => Ok(building.directory(path)?),
-                // it is not of a commit
+                // an archive's contents are in its pack, which needs no tree
                 Node::File(file) => Ok::<(), TreeError>(building.place(path, file.clone())?),
             }
         })?;

@@ -53,7 +53,9 @@ impl Running {
             .iter()
             .filter(|object| object.metadata.name.as_deref() == Some("fleet"));
         let publisher = publisher("GitRepository", &own.next()?.metadata)?;
-        self.storage.tree(&publisher, digest)
+        self.storage
+            .tree(&publisher, digest, &equate_source::Pauses::none())
+            .unwrap()
     }
 }
 

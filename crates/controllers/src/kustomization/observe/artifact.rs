@@ -63,8 +63,9 @@ pub(super) async fn source(
         let namespace = &ks.key.namespace;
         let digest = &published.artifact.digest;
         return match store::tree(&cx.kit, namespace, &published.publisher, digest).await {
-            None => (SourceSeen::NotStored, None),
-            Some(tree) => here(published, tree),
+            Ok(None) => (SourceSeen::NotStored, None),
+            Ok(Some(tree)) => here(published, tree),
+            Err(why) => (SourceSeen::Unlisted(Some(why)), None),
         };
     }
     if ks.deleting {
@@ -88,7 +89,7 @@ async fn fetched(
     let may_be_stored =
         ks.source_kind == SourceKind::ExternalArtifact || cx.kit.sources.serves_kind(ks.source_kind.as_str());
     if may_be_stored
-        && let Some(tree) = store::tree(&cx.kit, &ks.key.namespace, publisher, &artifact.digest).await
+        && let Ok(Some(tree)) = store::tree(&cx.kit, &ks.key.namespace, publisher, &artifact.digest).await
     {
         cx.kit.artifacts.release(&object_ref(&ks.key));
         return here(published, tree);
