@@ -11,6 +11,8 @@ use crate::sources::failure::Failure;
 pub(crate) enum Seen {
     /// The object alone decides: nothing outside was read.
     Unobserved,
+    /// It was deleted while it was observed.
+    Deleted,
     Observed(Box<Observed>),
 }
 
@@ -60,6 +62,8 @@ impl From<Failure> for Failed {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
+    /// It was deleted meanwhile: begin again.
+    End,
     /// Remove the artifacts, then the finalizer.
     Delete,
     /// Report the failure. The present artifact stays, unless the store lost it.
@@ -80,8 +84,10 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
     if declared.deleting {
         return Plan::Delete;
     }
-    let Seen::Observed(seen) = seen else {
-        return Plan::Delete;
+    let seen = match seen {
+        Seen::Observed(seen) => seen,
+        Seen::Deleted => return Plan::End,
+        Seen::Unobserved => return Plan::Delete,
     };
     let lost = seen.artifact == Artifact::Lost;
     match &seen.found {

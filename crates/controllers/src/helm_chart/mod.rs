@@ -117,8 +117,12 @@ impl Controller for HelmCharts {
         if declared.deleting {
             return Ok(Seen::Unobserved);
         }
-        let observed = observe::observe(self, declared, run.status()).await;
-        Ok(Seen::Observed(Box::new(observed)))
+        let deleted = run.deleted(declared.deleting);
+        Ok(tokio::select! {
+            biased;
+            observed = observe::observe(self, declared, run.status()) => Seen::Observed(Box::new(observed)),
+            () = deleted => Seen::Deleted,
+        })
     }
 
     fn decide(declared: &Declared, seen: &Seen, _now: Instant) -> Plan {
@@ -140,6 +144,8 @@ impl Controller for HelmCharts {
                     Err(error) => Acted::Done(Done::NotRemoved(error)),
                 }
             }
+            // the next run removes the artifacts
+            Plan::End => Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed)),
             Plan::Fail(failed) => Acted::Done(Done::Failed(failed)),
             Plan::Keep { build, source } => Acted::Done(Done::Kept {
                 urls: act::urls(&self.kit.storage, declared, run.status().artifact.as_ref()),

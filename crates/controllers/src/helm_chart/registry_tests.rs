@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use equate_api::source::OciRepository;
 use equate_helm::Chart;
 use equate_testkit::registry::{RegistryGuard, RegistryOptions, RegistryServer};
+use kube::CustomResourceExt as _;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
@@ -310,5 +312,28 @@ async fn a_private_registry_needs_the_secret_of_its_helm_repository() {
     session.reconcile(KIND, "app", "3").await;
     let text = "spec.provider aws of the HelmRepository is not supported yet";
     session.ready(KIND, "app", "Unsupported", text).await;
+    session.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_ends_the_wait_for_a_silent_registry() {
+    let kinds = [OciRepository::crd()];
+    let session = Session::with(HelmSettings::default(), &kinds, &["source-controller"]).await;
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("oci://{}/charts", silent.local_addr().unwrap());
+    let source = json!({ "url": url, "type": "oci", "timeout": "60m", "interval": "1h" });
+    session
+        .create("HelmRepository", "registry", json!({ "spec": source }))
+        .await;
+    create(&session, "app", json!({ "version": "1.x" })).await;
+    let image = json!({ "url": url, "timeout": "60m", "interval": "1h", "ref": { "semver": "1.x" } });
+    session
+        .create("OCIRepository", "app", json!({ "spec": image }))
+        .await;
+    let asked = [silent.accept().await.unwrap(), silent.accept().await.unwrap()];
+    for kind in [KIND, "OCIRepository"] {
+        session.delete(kind, "app").await;
+    }
+    drop(asked);
     session.stop().await;
 }

@@ -12,6 +12,8 @@ use crate::sources::failure::Failure;
 pub(crate) enum Seen {
     /// The object alone decides: nothing outside was read.
     Unobserved,
+    /// It was deleted while it was observed.
+    Deleted,
     Observed(Box<Observed>),
 }
 
@@ -50,6 +52,8 @@ pub(crate) enum Artifact {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Plan {
+    /// It was deleted meanwhile: begin again.
+    End,
     /// Remove the artifacts, then the finalizer.
     Delete,
     /// Report the failure. The present artifact stays, unless the store lost it.
@@ -86,6 +90,7 @@ pub(crate) fn decide(declared: &Declared, seen: &Seen) -> Plan {
         Seen::Observed(observed) => compare(declared, observed),
         // nothing was read, for a reason that is not here
         Seen::Unobserved => Plan::Keep,
+        Seen::Deleted => Plan::End,
     }
 }
 

@@ -115,20 +115,23 @@ impl Controller for OciRepositories {
         let place = place.and_then(|repository| self.cx.registries.substitute(repository));
         let object = ObjectRef::of(ABOUT.kind, &declared.key);
         self.kit.watches.follow_files(object, place).await;
-        let work = Box::pin(observe::observe(
-            Arc::clone(&self.cx),
-            Arc::clone(declared),
-            run.status(),
-        ));
+        let (cx, own, status) = (Arc::clone(&self.cx), Arc::clone(declared), run.status());
+        let deleted = run.deleted(declared.deleting);
+        let work = Box::pin(async {
+            tokio::select! {
+                biased;
+                observed = observe::observe(cx, own, status) => Seen::Observed(Box::new(observed)),
+                () = deleted => Seen::Deleted,
+            }
+        });
         // known sources are checked again and again: only a new one gets a status meanwhile
-        let observed = match is_new(declared, &run.status()) {
+        Ok(match is_new(declared, &run.status()) {
             true => {
                 let progress = |status| progressing(declared, &status, None);
                 run.with_progress(PATIENCE, work, progress).await?
             }
             false => work.await,
-        };
-        Ok(Seen::Observed(Box::new(observed)))
+        })
     }
 
     fn decide(declared: &Arc<Declared>, seen: &Seen, _now: Instant) -> Plan {
@@ -149,6 +152,8 @@ impl Controller for OciRepositories {
                 Ok(()) => Acted::Released,
                 Err(error) => Acted::Done(Done::NotRemoved(error)),
             },
+            // the next run removes the artifacts
+            Plan::End => Acted::Unreported(Next::After(Duration::ZERO, Reason::Changed)),
             Plan::Fail { failure, lost } => Acted::Done(Done::Failed {
                 failure,
                 news: None,

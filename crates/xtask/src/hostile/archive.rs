@@ -49,13 +49,12 @@ pub(super) fn bomb(mib: usize) -> io::Result<Vec<u8>> {
     end(all)
 }
 
-/// An archive of this many files of 99 MiB each.
-pub(super) fn large_files(count: usize) -> io::Result<Vec<u8>> {
-    const MIB_EACH: usize = 99;
-    let content = zip(&vec![0; MIB])?.repeat(MIB_EACH);
+/// An archive of files of this many MiB each.
+pub(super) fn large_files(count: usize, mib: usize) -> io::Result<Vec<u8>> {
+    let content = zip(&vec![0; MIB])?.repeat(mib);
     let mut all = Vec::new();
     for number in 0..count {
-        let size = (MIB_EACH * MIB) as u64;
+        let size = (mib * MIB) as u64;
         all.extend(zip(&header(&format!("f{number}"), b'0', size, ""))?);
         all.extend(&content);
     }

@@ -98,6 +98,8 @@ const PROBE_PATIENCE: Duration = Duration::from_secs(5);
 /// The time after the last attack until nothing of it remains: the longest deadline of a request, and the
 /// retries of a deletion.
 const REMAINS_MAX: Duration = Duration::from_secs(120);
+/// The time after which those that are left are named.
+const REMAINS_SAID: Duration = Duration::from_secs(10);
 const STRANGERS_SHOWN: usize = 20;
 /// File descriptors and threads that may be left over.
 const FILES_MARGIN: f64 = 24.0;
@@ -301,6 +303,7 @@ impl Calm {
     /// The rest of all attackers, if it does not go away.
     async fn remains(&self) -> Outcome<Option<String>> {
         let begun = Instant::now();
+        let mut said = false;
         loop {
             let strangers = self.session.strangers().await?;
             let (files, threads) = resources(&self.session);
@@ -315,6 +318,16 @@ impl Calm {
                     self.threads
                 );
                 return Ok(None);
+            }
+            if !said && begun.elapsed() > REMAINS_SAID {
+                said = true;
+                let first = strangers.iter().take(STRANGERS_SHOWN);
+                let first: Vec<&str> = first.map(String::as_str).collect();
+                eprintln!(
+                    "{REMAINS_SAID:?} after the last attack: {} objects of attackers: {}",
+                    strangers.len(),
+                    first.join(", ")
+                );
             }
             if begun.elapsed() > REMAINS_MAX {
                 return Ok(Some(format!(

@@ -11,7 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// The first byte of a connection with TLS. A client that may do without asks again.
+/// The first byte of a connection with TLS. As from other servers, the answer is plain: a client that may do without TLS
+/// asks again.
 const TLS_HANDSHAKE: u8 = 0x16;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -126,8 +127,11 @@ impl Connection {
             if let Some(at) = self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
             }
-            let is_tls = self.unread.first() == Some(&TLS_HANDSHAKE);
-            if is_tls || self.unread.len() > HEAD_BYTES_MAX || !self.read().await? {
+            if self.unread.first() == Some(&TLS_HANDSHAKE) {
+                self.stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n").await?;
+                return Ok(None);
+            }
+            if self.unread.len() > HEAD_BYTES_MAX || !self.read().await? {
                 return Ok(None);
             }
         };

@@ -184,11 +184,11 @@ fn registries() -> Vec<Attack> {
                 .map(refused)
             })
         }),
-        attack("registry: layers of 990 MiB that are read", |ground| {
+        attack("registry: layers of many large files that are read", |ground| {
             Box::pin(async move {
                 let threat = registry_of(
                     ground,
-                    archive::large_files(10)?,
+                    archive::large_files(10, ground.pick(3, 99))?,
                     |path, bomb| match path.contains("/blobs/") {
                         true => Answer::Body("application/octet-stream", bomb.bytes.clone()),
                         false => Answer::Body(MANIFEST, manifest(&bomb.digest, bomb.bytes.len())),

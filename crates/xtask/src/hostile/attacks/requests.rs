@@ -12,8 +12,8 @@ use super::{Attack, attack};
 use crate::hostile::ground::{Ground, Sign, Threat};
 use crate::hostile::servers::get;
 
-/// Half-sent requests at each port: the probes need a few connections of the 4,096.
-const HALF_SENT: usize = 2_000;
+/// Half-sent requests at each port, by the hundred: the probes need a few connections of the 4,096.
+const HALF_SENT: [usize; 2] = [5, 20];
 /// Requests at once of a flood.
 const FLOOD: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Attack> {
             Box::pin(async move {
                 let mut streams = Vec::new();
                 for port in ports(ground) {
-                    for _ in 0..HALF_SENT / 100 {
+                    for _ in 0..ground.pick(HALF_SENT[0], HALF_SENT[1]) {
                         let opened = join_all((0..100).map(|_| half_sent(port))).await;
                         streams.extend(opened.into_iter().flatten());
                     }
