@@ -313,10 +313,8 @@ const MISSING: &[(&str, &str, &str)] = &[
     ("HelmRepository", "spec.provider: aws", CLOUD),
     ("HelmRepository", "spec.provider: azure", CLOUD),
     ("HelmRepository", "spec.provider: gcp", CLOUD),
-    ("HelmChart", "spec.verify.matchOIDCIdentity", PUBLIC_ROOT),
 ];
 const CLOUD: &str = "refused: tokens of cloud identities are not supported yet";
-const PUBLIC_ROOT: &str = "refused: Sigstore's public instance is not supported yet";
 
 struct Kind {
     name: &'static str,

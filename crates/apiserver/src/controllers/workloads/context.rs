@@ -76,12 +76,12 @@ impl<'a> Context<'a> {
             .collect()
     }
 
-    /// The pods without a controller that a selector matches.
-    pub(super) fn orphans_of(&self, selector: &Value) -> Vec<(&'a Key, &'a Value)> {
-        let first = Key::new(&Kind::Pod.resource(), &*self.key.namespace, "");
+    /// The objects of a kind without a controller that a selector matches.
+    pub(super) fn orphans_of(&self, kind: Kind, selector: &Value) -> Vec<(&'a Key, &'a Value)> {
+        let first = Key::new(&kind.resource(), &*self.key.namespace, "");
         self.orphans
             .range(&first..)
-            .take_while(|key| key.namespace == self.key.namespace)
+            .take_while(|key| key.resource == first.resource && key.namespace == first.namespace)
             .filter_map(|key| Some((key, self.seen.snapshot.get(key)?.object())))
             .filter(|(_, pod)| selector::matches(selector, &pod["metadata"]["labels"]))
             .collect()

@@ -4,6 +4,7 @@ use super::behaviour::is_declaration;
 use super::context::{
     Context, EventSource, condition, controller_reference, digest, is_active, seconds, set_count, wanted,
 };
+use super::replica_set::claims;
 use super::rollout::{Margin, Part, Size, new_size, old_sizes, scaled};
 use super::{Kind, controller};
 use crate::builtin::tree::{annotation, entries, flag, get, int, items, text};
@@ -46,6 +47,11 @@ struct Rollout<'a> {
 }
 
 pub(super) fn reconcile(cx: &mut Context<'_>, deployment: &Value) {
+    let sets = cx.children_of(deployment, Kind::ReplicaSet);
+    let claims = claims(cx, deployment, Kind::ReplicaSet, &sets);
+    if !claims.is_empty() {
+        return cx.step(claims);
+    }
     let rollout = Rollout::of(cx, deployment);
     let mut actions = Vec::new();
     let paused = flag(deployment, "spec.paused");

@@ -14,8 +14,7 @@
 //! | `claim`, `node` | bound claims, the one node |
 //!
 //! Nothing runs; resources, selectors and affinity of pods are ignored. Owners find their pods by the controller
-//! reference. ReplicaSets and ReplicationControllers adopt and release pods by their selector; of other orphans, only a
-//! ReplicaSet with the very name to be created is adopted.
+//! reference. ReplicaSets and ReplicationControllers adopt and release pods by their selector, and Deployments ReplicaSets.
 //!
 //! An event marks its object, its owner and what selects it, and only marked objects are reconciled. An index over
 //! owner uids finds children.
@@ -175,7 +174,9 @@ pub(super) struct Workloads {
     selections: Selections,
     /// The selectors of ReplicaSets and ReplicationControllers, to adopt orphans.
     adopters: Selections,
-    /// Pods without a controller.
+    /// The selectors of Deployments, to adopt orphans.
+    set_adopters: Selections,
+    /// Pods and ReplicaSets without a controller.
     orphans: BTreeSet<Key>,
     /// The autoscalers of a scaled object.
     autoscalers: HashMap<Key, BTreeSet<Key>>,
@@ -198,6 +199,7 @@ impl Workloads {
             misdeclared: BTreeSet::new(),
             selections: Selections::default(),
             adopters: Selections::default(),
+            set_adopters: Selections::default(),
             orphans: BTreeSet::new(),
             autoscalers: HashMap::new(),
             unplaced: BTreeSet::new(),
@@ -293,6 +295,17 @@ impl Workloads {
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::ReplicationController => {
                 if matches!(kind, Kind::ReplicaSet | Kind::ReplicationController) {
                     self.adopters.set(key, after.map(replica_set::selector));
+                }
+                if kind == Kind::Deployment {
+                    self.set_adopters.set(key, after.map(replica_set::selector));
+                }
+                if kind == Kind::ReplicaSet && after.is_some_and(|set| controller(set).is_none()) {
+                    self.orphans.insert(key.clone());
+                    let labels = after.map(|set| &set["metadata"]["labels"]);
+                    self.dirty
+                        .extend(self.set_adopters.selecting(&key.namespace, labels));
+                } else if kind == Kind::ReplicaSet {
+                    self.orphans.remove(key);
                 }
                 let autoscalers = self.autoscalers.get(key).into_iter().flatten();
                 self.dirty.extend(autoscalers.cloned());

@@ -32,7 +32,7 @@ pub(super) const REPLICATION_CONTROLLER: Flavour = Flavour {
 
 pub(super) fn reconcile(cx: &mut Context<'_>, set: &Value, flavour: &Flavour) {
     let pods = cx.children_of(set, Kind::Pod);
-    let claims = claims(cx, set, &pods);
+    let claims = claims(cx, set, Kind::Pod, &pods);
     if !claims.is_empty() {
         return cx.step(claims);
     }
@@ -59,27 +59,34 @@ pub(super) fn selector(set: &Value) -> Value {
     }
 }
 
-/// Releases pods that the selector does not match any more, and adopts orphans that it matches.
-fn claims(cx: &Context<'_>, set: &Value, pods: &[(&Key, &Value)]) -> Vec<Action> {
+/// Releases children that the selector does not match any more, and adopts orphans that it matches.
+pub(super) fn claims(cx: &Context<'_>, set: &Value, kind: Kind, children: &[(&Key, &Value)]) -> Vec<Action> {
     let selector = selector(set);
-    let foreign = |pod: &Value| !selector::matches(&selector, &pod["metadata"]["labels"]);
-    let change = |key: &Key, pod: &Value, owners: Vec<Value>| {
+    let foreign = |child: &Value| !selector::matches(&selector, &child["metadata"]["labels"]);
+    let change = |key: &Key, child: &Value, owners: Vec<Value>| {
         let patch = json!({ "metadata": {
-            "ownerReferences": owners, "resourceVersion": meta(pod, "resourceVersion"),
+            "ownerReferences": owners, "resourceVersion": meta(child, "resourceVersion"),
         } });
-        cx.change(key, pod, patch)
+        cx.change(key, child, patch)
     };
     let mut actions = Vec::new();
-    for (key, pod) in pods.iter().filter(|(_, pod)| !deleting(pod) && foreign(pod)) {
-        let others = owner_references(pod).iter().filter(|r| r["uid"] != uid(set));
-        actions.push(change(key, pod, others.cloned().collect()));
+    for (key, child) in children
+        .iter()
+        .filter(|(_, child)| !deleting(child) && foreign(child))
+    {
+        let others = owner_references(child).iter().filter(|r| r["uid"] != uid(set));
+        actions.push(change(key, child, others.cloned().collect()));
     }
-    for (key, pod) in cx.orphans_of(&selector) {
-        if controller(pod).is_none() && is_active(pod) {
-            let mut owners = owner_references(pod).to_vec();
+    let stays = |child: &Value| match kind {
+        Kind::Pod => is_active(child),
+        _ => !deleting(child),
+    };
+    for (key, child) in cx.orphans_of(kind, &selector) {
+        if controller(child).is_none() && stays(child) {
+            let mut owners = owner_references(child).to_vec();
             let own = controller_reference(set);
             owners.extend(own.as_array().into_iter().flatten().cloned());
-            actions.push(change(key, pod, owners));
+            actions.push(change(key, child, owners));
         }
     }
     actions

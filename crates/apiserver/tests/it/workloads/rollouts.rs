@@ -266,6 +266,33 @@ async fn orphaned_replica_set_is_adopted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn replica_sets_are_adopted_and_released_by_their_labels() {
+    let world = world().await;
+    let mut older = workload("replicasets", "older", json!({ "replicas": 2 }));
+    let older_labels = json!({ "app": "web", "track": "a" });
+    older["metadata"]["labels"] = older_labels.clone();
+    older["metadata"]["annotations"] = json!({ "deployment.kubernetes.io/revision": "41" });
+    older["spec"]["selector"]["matchLabels"] = older_labels.clone();
+    older["spec"]["template"]["metadata"]["labels"] = older_labels;
+    world.create("replicasets", older).await;
+    seconds(2).await;
+    let web = workload("deployments", "web", json!({ "replicas": 2 }));
+    world.create("deployments", web).await;
+    seconds(10).await;
+    let older = world.get("replicasets", "older").await;
+    assert_eq!(older["metadata"]["ownerReferences"][0]["name"], "web");
+    assert_eq!(older["spec"]["replicas"], 0);
+    let annotations = world.get("deployments", "web").await["metadata"]["annotations"].clone();
+    assert_eq!(annotations["deployment.kubernetes.io/revision"], "42");
+
+    let other = json!({ "metadata": { "labels": { "app": "other" } } });
+    world.patch("replicasets", "older", other).await;
+    seconds(2).await;
+    let older = world.get("replicasets", "older").await;
+    assert_eq!(older["metadata"]["ownerReferences"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_deployments_at_once_all_complete() {
     const COUNT: usize = 60;
     let world = world().await;

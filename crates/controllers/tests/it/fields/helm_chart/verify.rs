@@ -131,31 +131,33 @@ async fn spec_verify_provider_notation() {
     session.end().await;
 }
 
-/// Signers by identity need Sigstore's public root.
-async fn identity() {
+/// Signers by identity: the expressions are read, and an unsigned chart is refused.
+async fn identity(field: &str) {
     let (session, _server, _) = registry().await;
-    let signers = json!([{ "issuer": "^https://issuer$", "subject": "^me$" }]);
-    verified(
-        &session,
-        json!({ "provider": "cosign", "matchOIDCIdentity": signers }),
-    )
-    .await;
+    let verify = |expression: &str| {
+        let mut identity = json!({ "issuer": "^https://issuer$", "subject": "^me$" });
+        identity[field] = json!(expression);
+        json!({ "provider": "cosign", "matchOIDCIdentity": [identity] })
+    };
+    verified(&session, verify("(")).await;
+    let malformed = format!("malformed {field} in identity");
     session
-        .refuses(
-            KIND,
-            "app",
-            "spec.verify by cosign without secretRef is not supported yet",
-        )
+        .reports(KIND, "app", "VerificationError", &malformed)
+        .await;
+    let spec = json!({ "verify": verify("^good$") });
+    session.respec(KIND, "app", spec).await;
+    session
+        .reports(KIND, "app", "ChartVerificationError", "no signatures found")
         .await;
     session.end().await;
 }
 
 #[tokio::test]
-async fn spec_verify_match_oidcidentity_issuer_is_refused() {
-    Box::pin(identity()).await;
+async fn spec_verify_match_oidcidentity_issuer() {
+    Box::pin(identity("issuer")).await;
 }
 
 #[tokio::test]
-async fn spec_verify_match_oidcidentity_subject_is_refused() {
-    Box::pin(identity()).await;
+async fn spec_verify_match_oidcidentity_subject() {
+    Box::pin(identity("subject")).await;
 }
