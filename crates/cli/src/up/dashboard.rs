@@ -1,6 +1,7 @@
 //! Derives the dashboard from custom resources and observed objects. Pure.
 
 use super::bootstrap::OWN_KINDS;
+use super::refusals;
 use super::summary::{self, Facts};
 use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State};
 use crate::kinds::{Kind, Kinds};
@@ -34,6 +35,7 @@ pub(crate) struct Known<'a> {
 
 pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
     let mut groups = groups(&known);
+    let shared = refusals::share(&mut groups, known.facts);
     groups.push(Group {
         heading: "OBJECTS".into(),
         rows: objects(&known),
@@ -41,11 +43,12 @@ pub(crate) fn dashboard(known: Known<'_>) -> Dashboard {
     });
     let Owners {
         failing,
-        grouped,
+        mut grouped,
         dependents,
     } = owners(&known);
+    grouped.extend(shared.covered);
     Dashboard {
-        causes: summary::causes(known.facts, &failing),
+        causes: summary::causes(known.facts, &failing, shared.causes),
         notes: summary::notes(known.facts, &unsupported(&known)),
         grouped,
         dependents,
@@ -65,6 +68,7 @@ struct Owners {
 
 fn owners(known: &Known<'_>) -> Owners {
     let mut owners = Owners::default();
+    let unready = unready(known);
     let all = known.reconciled.iter();
     for (about, object) in all.flat_map(|(about, objects)| objects.iter().map(move |object| (about, object)))
     {
@@ -82,18 +86,10 @@ fn owners(known: &Known<'_>) -> Owners {
                 }
                 owners.failing.insert(owner);
             }
-            State::Waiting => {
-                let ready = condition(conditions, ConditionType::Ready);
-                let waits = [
-                    Reason::DependencyNotReady,
-                    Reason::SourceNotReady,
-                    Reason::SourceUnavailable,
-                    Reason::NoSourceArtifact,
-                ];
-                if ready.is_some_and(|ready| waits.iter().any(|reason| ready.reason == reason.as_str())) {
-                    owners.dependents.insert(full_name);
-                }
+            State::Waiting if waits_for_others(&id(about, meta), &**object, &unready) => {
+                owners.dependents.insert(full_name);
             }
+            State::Waiting => {}
             State::Idle | State::Kept | State::Ready => {}
         }
     }
@@ -108,6 +104,50 @@ fn owners(known: &Known<'_>) -> Owners {
         owners.grouped.extend(absent.map(|id| called(known, &id)));
     }
     owners
+}
+
+/// The reconciled objects that are failed or waiting.
+fn unready(known: &Known<'_>) -> BTreeSet<ObjectId> {
+    let mut unready = BTreeSet::new();
+    for (about, objects) in known.reconciled {
+        let objects = objects.iter().filter(|object| {
+            let (conditions, generation) = object.observed();
+            let (state, _) =
+                state_and_message(object.metadata(), object.is_suspended(), conditions, generation);
+            matches!(state, State::Failed | State::Waiting) && !object.is_static()
+        });
+        unready.extend(objects.map(|object| id(about, object.metadata())));
+    }
+    unready
+}
+
+/// Whether a waiting object only waits for objects that have rows of their own.
+fn waits_for_others(own: &ObjectId, object: &dyn Listed, unready: &BTreeSet<ObjectId>) -> bool {
+    let (conditions, _) = object.observed();
+    let Some(ready) = condition(conditions, ConditionType::Ready) else {
+        return false;
+    };
+    let waits = [
+        Reason::DependencyNotReady,
+        Reason::SourceNotReady,
+        Reason::SourceUnavailable,
+        Reason::NoSourceArtifact,
+    ];
+    if waits.iter().any(|reason| ready.reason == reason.as_str()) {
+        return true;
+    }
+    // the health checks of a Kustomization
+    ready.reason == Reason::Progressing.as_str()
+        && inventory(object.inventory()).any(|id| id != *own && unready.contains(&id))
+}
+
+fn id(about: &About, meta: &ObjectMeta) -> ObjectId {
+    ObjectId::new(
+        about.group,
+        about.kind,
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
 }
 
 fn owner(about: &About, meta: &ObjectMeta) -> ObjectRef {
@@ -228,12 +268,7 @@ fn row(known: &Known<'_>, about: &'static About, object: &dyn Listed) -> Row {
         _ => (state, message),
     };
     Row {
-        id: Some(ObjectId::new(
-            about.group,
-            about.kind,
-            meta.namespace.as_deref().unwrap_or_default(),
-            meta.name.as_deref().unwrap_or_default(),
-        )),
+        id: Some(id(about, meta)),
         state,
         name: match about.family {
             Some(_) => format!("{}/{}", about.kind, name(meta)),

@@ -12,6 +12,7 @@ pub(crate) mod entry;
 mod live;
 mod once;
 pub(crate) mod own_credentials;
+mod refusals;
 mod repository;
 mod run;
 mod screen;

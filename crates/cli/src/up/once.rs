@@ -31,8 +31,7 @@ pub(crate) fn judge(dashboard: &Dashboard) -> Readiness {
             .filter(|(_, row)| !wanted.contains(&State::Failed) || !is_explained(row))
             .filter(|(group, row)| {
                 let name = group.full_name(row);
-                let counted = waiting > WAITING_NAMED && dashboard.dependents.contains(&name);
-                !counted && !dashboard.grouped.contains(&name)
+                !dashboard.is_counted(&name) && !dashboard.grouped.contains(&name)
             });
         let many = (wanted.contains(&State::Waiting) && waiting > WAITING_NAMED)
             .then(|| format!("{waiting} objects wait for others that are not ready"));

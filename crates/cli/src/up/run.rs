@@ -111,6 +111,8 @@ pub(crate) enum UpError {
         waited: String,
         /// Whether the wait ended before the timeout: something failed and nothing else changed.
         early: bool,
+        /// Whether all directories are applied, because none was chosen.
+        whole: bool,
         reasons: Vec<String>,
     },
     #[error("interrupted before everything was ready:\n  {}", reasons.join("\n  "))]
@@ -133,6 +135,9 @@ impl Failure for UpError {
             }
             // waiting longer does not repair a failure
             Self::Terminal(_) => Some("run it with --no-interactive"),
+            Self::NotReady { whole: true, .. } => {
+                Some("choose one of the directories above with --path, or run it without --once to watch it")
+            }
             Self::NotReady { early: true, .. } => Some("run it without --once to watch it"),
             Self::NotReady { early: false, .. } => {
                 Some("run it without --once to watch it, or increase --timeout")
@@ -181,6 +186,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     let workspace = Workspace::claim(&here)?;
     let mut screen = Screen::of_stdout();
     let is_live = !args.once && !args.no_interactive && live::is_possible();
+    let whole = all.is_some();
     let notes: Vec<String> = given.notes.iter().cloned().chain(all).collect();
     for note in &notes {
         screen.note(note).map_err(UpError::Output)?;
@@ -206,7 +212,9 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     };
     let outcome = if args.once {
         let timeout = args.timeout.get();
-        session.until_ready(&mut screen, timeout, interrupt).await
+        session
+            .until_ready(&mut screen, (timeout, whole), interrupt)
+            .await
     } else if is_live {
         session
             .until_ended(&mut screen, repository.directory, &notes, interrupt)
@@ -482,7 +490,7 @@ impl Session {
     async fn until_ready(
         &self,
         screen: &mut Screen,
-        timeout: Duration,
+        (timeout, whole): (Duration, bool),
         mut interrupt: Pin<&mut impl Future<Output = std::io::Result<()>>>,
     ) -> Result<(), UpError> {
         let mut changes = self.engine.engine.changes();
@@ -519,7 +527,15 @@ impl Session {
                     screen.note_all(&dashboard.notes).map_err(UpError::Output)?;
                     let waited = format!("{:.0?}", begun.elapsed());
                     let early = deadline < begun + timeout;
-                    return Err(UpError::NotReady { waited, early, reasons });
+                    return Err(UpError::NotReady {
+                        waited,
+                        early,
+                        whole,
+                        reasons,
+                    });
+                }
+                () = tokio::time::sleep(SETTLED_AFTER), if !screen.is_settled() => {
+                    screen.settle().map_err(UpError::Output)?;
                 }
                 _ = changes.changed() => quiet_since = Instant::now(),
             }

@@ -1,6 +1,6 @@
 //! Output of the view: a terminal that is redrawn in place, or log lines.
 
-use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State, TerminalSize, draw};
+use super::view::{APPLIED, Dashboard, Group, Row, State, TerminalSize, draw};
 use console::Term;
 use equate_apply::id::ObjectId;
 use std::collections::{BTreeMap, HashSet};
@@ -28,6 +28,8 @@ pub(crate) struct Terminal {
 const LINES_MAX: usize = 200;
 /// Interval of the counts while nothing is calm.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(5);
+/// Waiting rows that have lines at a calm moment; more are only counted.
+const WAITING_MAX: usize = 20;
 /// Failed rows that are named beside the counts.
 const FAILED_NAMED: usize = 20;
 
@@ -51,7 +53,7 @@ impl Subject {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     last: BTreeMap<Subject, Shown>,
-    /// Objects without a line, because a watch is about to show them.
+    /// Waiting rows without a line: they have one at the next calm moment.
     awaited: BTreeMap<Subject, Shown>,
     summary: Vec<String>,
     /// Lines since the last calm moment.
@@ -84,6 +86,8 @@ impl Shown {
             detail,
             message,
         } = self;
+        let below = format!("\n{:9}", "");
+        let message = message.trim().replace('\n', &below);
         let line = format!("{:7}  {name}  {detail}  {message}", state.word());
         line.trim_end().to_owned()
     }
@@ -178,6 +182,22 @@ impl Screen {
         }
     }
 
+    /// Whether a calm moment has rows to print.
+    pub(crate) fn is_settled(&self) -> bool {
+        match self {
+            Self::Terminal(_) => true,
+            Self::Log(log) => log.is_settled(),
+        }
+    }
+
+    /// Prints the rows that wait, and what was only counted.
+    pub(crate) fn settle(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Terminal(_) => Ok(()),
+            Self::Log(log) => log.settle(&mut std::io::stdout().lock()),
+        }
+    }
+
     /// Prints lines above the view.
     pub(crate) fn note_all(&mut self, lines: &[String]) -> std::io::Result<()> {
         match self {
@@ -241,10 +261,12 @@ impl Log {
     fn show(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
         self.awaited.clear();
         for group in &dashboard.groups {
-            let rows = group.rows.iter();
-            // the summary has the cause of these once
-            for row in rows.filter(|row| !dashboard.grouped.contains(&group.full_name(row))) {
-                self.say(group, row, out)?;
+            for row in &group.rows {
+                let name = group.full_name(row);
+                // the summary has the cause of these once
+                if !dashboard.grouped.contains(&name) && !dashboard.is_counted(&name) {
+                    self.say(group, row, out)?;
+                }
             }
         }
         let rows = dashboard.groups.iter().flat_map(|group| &group.rows);
@@ -268,6 +290,26 @@ impl Log {
         }
     }
 
+    /// Prints what no change has a line for yet.
+    fn settle(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        self.say_counts(out)?;
+        self.said = 0;
+        let awaited = std::mem::take(&mut self.awaited);
+        if awaited.len() > WAITING_MAX {
+            writeln!(out, "summary  {} objects are waiting", awaited.len())?;
+            self.last.extend(awaited);
+            return Ok(());
+        }
+        for (subject, shown) in awaited {
+            self.say_shown(subject, shown, out)?;
+        }
+        Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.said == 0 && self.counted.is_empty() && self.awaited.is_empty()
+    }
+
     fn news<'a>(&'a self, dashboard: &'a Dashboard) -> impl Iterator<Item = String> + 'a {
         let causes = dashboard.causes.iter().map(|line| format!("failed   {line}"));
         let notes = dashboard.notes.iter().map(|line| format!("note     {line}"));
@@ -276,20 +318,12 @@ impl Log {
 
     /// Whether the next calm moment has something to print or to forget.
     fn has_news(&self, dashboard: &Dashboard) -> bool {
-        self.said > 0
-            || !self.counted.is_empty()
-            || !self.awaited.is_empty()
-            || self.news(dashboard).next().is_some()
+        !self.is_settled() || self.news(dashboard).next().is_some()
     }
 
     /// Prints what was only counted and the new lines of the summary.
     fn summarise(&mut self, dashboard: &Dashboard, out: &mut impl Write) -> std::io::Result<()> {
-        self.say_counts(out)?;
-        self.said = 0;
-        // nothing has changed for a while: they really are missing
-        for (subject, shown) in std::mem::take(&mut self.awaited) {
-            self.say_shown(subject, shown, out)?;
-        }
+        self.settle(out)?;
         let news: Vec<String> = self.news(dashboard).collect();
         news.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         self.summary.extend(news);
@@ -308,13 +342,13 @@ impl Log {
         if last == Some(&shown) {
             return Ok(());
         }
-        if shown.detail == NOT_FOUND && last.is_none() {
-            self.awaited.insert(subject, shown);
-            return Ok(());
-        }
         // the release says what it waits for, and its objects were watched until they were ready
         let said = last.is_some_and(|last| last.state == State::Ready);
         if shown.detail == APPLIED && (said || shown.state != State::Ready) {
+            return Ok(());
+        }
+        if shown.state == State::Waiting {
+            self.awaited.insert(subject, shown);
             return Ok(());
         }
         self.say_shown(subject, shown, out)
@@ -344,6 +378,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::up::view::NOT_FOUND;
 
     fn dashboard(rows: &[(&str, State, &str)]) -> Dashboard {
         Dashboard {
@@ -369,18 +404,26 @@ mod tests {
     #[test]
     fn log_has_one_line_per_change() {
         let mut log = Log::default();
-        let mut say = |rows: &[(&str, State, &str)]| {
+        let mut say = |rows: &[(&str, State, &str)], calm: bool| {
             let mut out = Vec::new();
             log.show(&dashboard(rows), &mut out).unwrap();
+            if calm {
+                log.settle(&mut out).unwrap();
+            }
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(say(&[("a", State::Waiting, "0 of 1")]), "waiting  a    0 of 1\n");
-        assert_eq!(say(&[("a", State::Waiting, "0 of 1")]), "");
+        let waiting = [("a", State::Waiting, "0 of 1")];
+        assert_eq!(say(&waiting, false), "");
+        assert_eq!(say(&waiting, true), "waiting  a    0 of 1\n");
+        assert_eq!(say(&waiting, true), "");
         assert_eq!(
-            say(&[("a", State::Ready, ""), ("b", State::Failed, "no")]),
-            "ready    a\nfailed   b    no\n"
+            say(
+                &[("a", State::Ready, ""), ("b", State::Failed, "no\nnor\n")],
+                false
+            ),
+            "ready    a\nfailed   b    no\n         nor\n"
         );
-        assert_eq!(say(&[("b", State::Failed, "no")]), "gone     a\n");
+        assert_eq!(say(&[("b", State::Failed, "no\nnor\n")], false), "gone     a\n");
     }
 
     #[test]
@@ -408,11 +451,32 @@ mod tests {
         assert_eq!(said(State::Ready, "Current", false), "ready    a  Current\n");
         assert_eq!(said(State::Waiting, APPLIED, false), "");
         assert_eq!(said(State::Ready, APPLIED, false), "");
+        assert_eq!(said(State::Waiting, "InProgress", false), "");
         assert_eq!(
-            said(State::Waiting, "InProgress", false),
+            said(State::Waiting, "InProgress", true),
             "waiting  a  InProgress\n"
         );
         assert_eq!(said(State::Ready, APPLIED, false), "ready    a  applied\n");
+    }
+
+    #[test]
+    fn many_waiting_rows_are_counted() {
+        let check = |count: usize, expected: &str| {
+            let names: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+            let rows: Vec<_> = names
+                .iter()
+                .map(|name| (name.as_str(), State::Waiting, "no"))
+                .collect();
+            let mut log = Log::default();
+            let mut out = Vec::new();
+            for _ in 0..2 {
+                log.show(&dashboard(&rows), &mut out).unwrap();
+                log.settle(&mut out).unwrap();
+            }
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check(1, "waiting  0    no\n");
+        check(WAITING_MAX + 1, "summary  21 objects are waiting\n");
     }
 
     #[test]
@@ -427,9 +491,9 @@ mod tests {
                 .collect();
             dashboard(&rows)
         };
-        let waiting = rows(|_| State::Waiting, 190);
+        let idle = rows(|_| State::Idle, 190);
         let mut out = Vec::new();
-        log.show(&waiting, &mut out).unwrap();
+        log.show(&idle, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap().lines().count(), 190);
         let mut out = Vec::new();
         let fleet = rows(
@@ -487,6 +551,7 @@ mod tests {
         let mut out = Vec::new();
         let before = group(None, row("Kustomization/apps", State::Waiting, "InProgress"));
         log.show(&before, &mut out).unwrap();
+        log.settle(&mut out).unwrap();
         let after = group(Some("Kustomization"), row("apps", State::Ready, ""));
         log.show(&after, &mut out).unwrap();
         assert_eq!(

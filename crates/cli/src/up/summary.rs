@@ -7,7 +7,7 @@ use equate_controllers::kit::MissingKinds;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The causes that are named before the others are counted.
-const NAMED: usize = 20;
+pub(crate) const NAMED: usize = 20;
 const WEBHOOKS_NAMED: usize = 5;
 /// Objects that wait for others are named up to this number.
 pub(crate) const WAITING_NAMED: usize = 5;
@@ -82,9 +82,11 @@ fn host(url: &str) -> &str {
     host.split(':').next().unwrap_or(host)
 }
 
-/// A line for each missing kind that one of these failing owners needs, and for each silent host.
-pub(crate) fn causes(facts: &Facts, failing: &BTreeSet<ObjectRef>) -> Vec<String> {
+/// A line for each missing kind that one of these failing owners needs, then `refused`, then one for each silent
+/// host.
+pub(crate) fn causes(facts: &Facts, failing: &BTreeSet<ObjectRef>, refused: Vec<String>) -> Vec<String> {
     let mut lines = undefined(facts, failing);
+    lines.extend(refused);
     lines.extend(unreachable(facts));
     lines
 }
@@ -243,7 +245,7 @@ mod tests {
         };
         let failing = [owner("a"), owner("b"), owner("c")].into();
         assert_eq!(
-            causes(&facts, &failing),
+            causes(&facts, &failing, Vec::new()),
             [
                 "Secret (x.org) is not defined: 2 Kustomizations",
                 "Route (x.org) is not defined: Kustomization/a; try --crds or --unknown-kinds=accept",
@@ -253,7 +255,7 @@ mod tests {
         facts.missing.insert(release.clone(), lacking(&["Secret"]));
         let with_release = [owner("a"), owner("b"), release.clone()].into();
         assert_eq!(
-            causes(&facts, &with_release)[0],
+            causes(&facts, &with_release, Vec::new())[0],
             "Secret (x.org) is not defined: HelmRelease/web and 2 Kustomizations"
         );
         facts.missing.remove(&release);
@@ -266,13 +268,13 @@ mod tests {
         facts.defined.refused = [refused("Secret"), refused("Route")].into();
         // a flag that did not help is not named again
         assert_eq!(
-            causes(&facts, &failing),
+            causes(&facts, &failing, Vec::new()),
             [
                 "Secret (x.org) is not defined: 2 Kustomizations; no",
                 "Route (x.org) is not defined: Kustomization/a; no"
             ]
         );
-        assert_eq!(causes(&facts, &BTreeSet::new()), Vec::<String>::new());
+        assert_eq!(causes(&facts, &BTreeSet::new(), Vec::new()), Vec::<String>::new());
     }
 
     #[test]
@@ -282,7 +284,7 @@ mod tests {
             served: [(("x.org".to_owned(), "OCIRepository".to_owned()), "v1")].into(),
             ..Facts::default()
         };
-        let lines = causes(&facts, &[owner("a")].into());
+        let lines = causes(&facts, &[owner("a")].into(), Vec::new());
         assert_eq!(
             lines,
             [
@@ -306,7 +308,7 @@ mod tests {
             ..Facts::default()
         };
         assert_eq!(
-            causes(&facts, &BTreeSet::new()),
+            causes(&facts, &BTreeSet::new(), Vec::new()),
             [
                 "ghcr.io cannot be reached: 3 sources with 2 URLs; use their content on this machine with \
                  --instead-of oci://ghcr.io/charts/db=DIR for each",

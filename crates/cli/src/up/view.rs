@@ -3,6 +3,7 @@
 //! Pure: no terminal, no clock; the caller passes the size and whether to use colour. Objects that need
 //! attention come first; ready ones are only counted if they do not fit.
 
+use super::summary::WAITING_NAMED;
 use super::wrap::wrap;
 use console::{Style, measure_text_width, truncate_str};
 use equate_apply::id::ObjectId;
@@ -27,6 +28,13 @@ pub(crate) struct Dashboard {
     pub(crate) dependents: BTreeSet<String>,
     /// About objects that are stored and not acted on.
     pub(crate) notes: Vec<String>,
+}
+
+impl Dashboard {
+    /// Whether the row waits for others, with so many that only their number is said.
+    pub(crate) fn is_counted(&self, full_name: &str) -> bool {
+        self.dependents.len() > WAITING_NAMED && self.dependents.contains(full_name)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
