@@ -2,11 +2,11 @@
 //! `equate.dev/simulate-*`.
 //!
 //! They are set on a pod (by its template), or on a workload that owns it; the nearest object that has one
-//! of them counts. A value that has no meaning is reported in an Event and has no effect, so that a
+//! of them counts. Without any, a simple command tells it. A value that has no meaning is reported in an Event and has no effect, so that a
 //! misspelt failure is not mistaken for a healthy run.
 
 use super::context::{Context, EventSource};
-use super::{Kind, controller, owner_key};
+use super::{Kind, command, controller, owner_key};
 use crate::builtin::tree::{annotation, entries, get};
 use crate::controllers::object::meta;
 use crate::store::Snapshot;
@@ -64,7 +64,7 @@ impl Exit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Behaviour {
     pub(super) outcome: Option<Outcome>,
-    exit_code: Option<i64>,
+    pub(super) exit_code: Option<i64>,
     /// The time from a container's start to its end.
     pub(super) runs_for: Option<Duration>,
 }
@@ -111,12 +111,12 @@ fn chain<'s>(snapshot: &'s Snapshot, pod: &'s Value) -> impl Iterator<Item = &'s
     .take(OWNERS_MAX)
 }
 
-/// The behaviour of a pod's containers.
+/// The behaviour of a pod's containers: declared, or else that of a command such as `sleep 30`.
 pub(super) fn of(snapshot: &Snapshot, pod: &Value) -> Behaviour {
     let names = [SIMULATE, EXIT_CODE, RUNS_FOR];
     let declares = |object: &&Value| names.iter().any(|name| annotation(object, name).is_some());
     let Some(object) = chain(snapshot, pod).find(declares) else {
-        return Behaviour::default();
+        return command::of(pod).unwrap_or_default();
     };
     Behaviour {
         outcome: annotation(object, SIMULATE).and_then(outcome),

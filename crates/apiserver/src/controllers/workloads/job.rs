@@ -10,7 +10,7 @@ use super::job_policy::{
     FAILURES, IGNORED_FAILURES, INDEX, Verdict, count_of, fails_index, index_of, parse_indexes, show_indexes,
     success, verdict,
 };
-use super::{Kind, pod};
+use super::{Kind, pod, replica_set};
 use crate::builtin::tree::{flag, get, has, int, items, text};
 use crate::controllers::Propagation;
 use crate::controllers::object::{deleting, meta, uid};
@@ -73,7 +73,12 @@ pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
     if ended {
         return delete_after_ttl(cx, object);
     }
-    let job = Job::of(cx, object);
+    let pods = cx.children_of(object, Kind::Pod);
+    let claims = replica_set::claims(cx, object, Kind::Pod, &pods);
+    if !claims.is_empty() {
+        return cx.step(claims);
+    }
+    let job = Job::of(&pods, object);
     if let Some(why) = cx.refusal() {
         cx.report_refusal(job.event_source(), &why, &format!("Error creating: {why}"));
     }
@@ -102,8 +107,7 @@ fn delete_after_ttl(cx: &mut Context<'_>, job: &Value) {
 }
 
 impl<'a> Job<'a> {
-    fn of(cx: &Context<'a>, object: &'a Value) -> Self {
-        let pods = cx.children_of(object, Kind::Pod);
+    fn of(pods: &[(&'a Key, &'a Value)], object: &'a Value) -> Self {
         let phase = |name: &str| {
             let ended = pods.iter().filter(|(_, p)| text(p, "status.phase") == name);
             ended.copied().collect::<Vec<_>>()

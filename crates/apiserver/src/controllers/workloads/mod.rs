@@ -24,6 +24,7 @@ mod autoscaler;
 mod behaviour;
 mod budget;
 mod claim;
+mod command;
 mod context;
 mod cron_job;
 mod daemon_set;
@@ -172,7 +173,7 @@ pub(super) struct Workloads {
     held_claims: BTreeSet<Key>,
     misdeclared: BTreeSet<Key>,
     selections: Selections,
-    /// The selectors of ReplicaSets and ReplicationControllers, to adopt orphans.
+    /// The selectors of ReplicaSets, ReplicationControllers and Jobs, to adopt orphans.
     adopters: Selections,
     /// The selectors of Deployments, to adopt orphans.
     set_adopters: Selections,
@@ -272,6 +273,7 @@ impl Workloads {
             }
             Kind::Node => self.dirty.extend(self.unplaced.iter().cloned()),
             Kind::Service => self.selections.set(key, after.and_then(endpoints::selector)),
+            Kind::Job => self.adopters.set(key, after.map(replica_set::selector)),
             Kind::Budget => {
                 let selector = after.map(|budget| budget["spec"]["selector"].clone());
                 self.selections.set(key, selector);

@@ -199,3 +199,66 @@ async fn pods_are_adopted_and_released_by_their_labels() {
         assert_eq!(world.names("pods").await.len(), 2, "{kind}");
     }
 }
+
+fn running(command: &[&str]) -> Value {
+    let container = json!({ "name": "c", "image": "busybox", "command": command });
+    json!({ "spec": { "template": { "spec": { "restartPolicy": "Never", "containers": [container] } } } })
+}
+
+#[tokio::test(start_paused = true)]
+async fn simple_commands_of_a_job_decide_its_end() {
+    let check = async |command: &[&str], after: u64, expected: (&str, &str)| {
+        let world = world().await;
+        job(&world, json!({ "backoffLimit": 0 }), running(command)).await;
+        seconds(after).await;
+        let job = world.get("jobs", "job").await;
+        let conditions = (condition(&job, "Complete"), condition(&job, "Failed"));
+        assert_eq!(
+            (conditions.0.as_str(), conditions.1.as_str()),
+            expected,
+            "{command:?}"
+        );
+    };
+    check(
+        &["sh", "-c", "exit 3"],
+        3,
+        ("absent", "True BackoffLimitExceeded"),
+    )
+    .await;
+    check(&["sleep", "30"], 25, ("absent", "absent")).await;
+    check(&["sleep", "30"], 35, ("True CompletionsReached", "absent")).await;
+    check(&["sleep", "infinity"], 10_000, ("absent", "absent")).await;
+    check(&["migrate", "up"], 3, ("True CompletionsReached", "absent")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn declarations_outweigh_commands() {
+    let world = world().await;
+    let mut declared = running(&["false"]);
+    merge(&mut declared, failing("0"));
+    job(&world, json!({}), declared).await;
+    seconds(3).await;
+    let job = world.get("jobs", "job").await;
+    assert_eq!(condition(&job, "Complete"), "True CompletionsReached");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_adopts_and_releases_pods_by_their_labels() {
+    let world = world().await;
+    job(&world, json!({ "parallelism": 1 }), running(&["sleep", "1000"])).await;
+    seconds(2).await;
+    let first = world.names("pods").await.remove(0);
+    let owner = async |name: &str| {
+        let pod = world.get("pods", name).await;
+        pod["metadata"]["ownerReferences"][0]["name"].clone()
+    };
+    let orphaned = json!({ "metadata": { "ownerReferences": [] } });
+    world.patch("pods", &first, orphaned).await;
+    seconds(2).await;
+    assert_eq!(owner(&first).await, "job");
+    let labels = json!({ "metadata": { "labels": null } });
+    world.patch("pods", &first, labels).await;
+    seconds(2).await;
+    assert_eq!(owner(&first).await, Value::Null);
+    assert_eq!(world.names("pods").await.len(), 2);
+}
