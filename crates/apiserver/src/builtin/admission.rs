@@ -3,8 +3,10 @@
 //! Pure functions over the object; closures supply cluster state. The pipeline chooses which run, so that a
 //! cluster can behave like a bare API server. Module `quota` has quotas and limit ranges.
 
-use super::tree::{annotation, at, default, get, has, int, items, set, text};
+use super::quantity;
+use super::tree::{annotation, at, default, flag, get, has, int, items, set, text};
 use serde_json::{Value, json};
+use std::cmp::Ordering;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -126,6 +128,35 @@ fn add_finalizer(object: &mut Value, finalizer: &str) {
     if let Some(list) = at(object, "metadata.finalizers").and_then(Value::as_array_mut) {
         list.push(finalizer.into());
     }
+}
+
+/// The StorageClass of a claim or a volume; the old annotation precedes the field.
+pub(crate) fn storage_class(object: &Value) -> &str {
+    annotation(object, "volume.beta.kubernetes.io/storage-class")
+        .unwrap_or_else(|| text(object, "spec.storageClassName"))
+}
+
+/// Refuses a larger request than the stored one, unless the claim's class allows it.
+pub(crate) fn claim_size<'a>(
+    claim: &Value,
+    stored: &Value,
+    mut classes: impl Iterator<Item = &'a Value>,
+) -> Result<(), &'static str> {
+    let size = |claim| text(claim, "spec.resources.requests.storage");
+    if quantity::compare(size(claim), size(stored)) != Some(Ordering::Greater) {
+        return Ok(());
+    }
+    if text(stored, "status.phase") != "Bound" {
+        return Err("Only bound persistent volume claims can be expanded");
+    }
+    let class = storage_class(claim);
+    let allows = |known: &Value| text(known, "metadata.name") == class && flag(known, "allowVolumeExpansion");
+    if class == storage_class(stored) && classes.any(allows) {
+        return Ok(());
+    }
+    Err(
+        "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize",
+    )
 }
 
 /// Gives a claim without a class the default one: the newest of `classes` marked so, then the first by

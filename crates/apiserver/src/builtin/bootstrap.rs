@@ -22,24 +22,7 @@ pub(crate) fn bootstrap() -> Vec<Value> {
             })
         })
         .collect();
-    out.push(json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {
-            "name": "kubernetes",
-            "namespace": "default",
-            "labels": {"component": "apiserver", "provider": "kubernetes"},
-        },
-        "spec": {
-            "clusterIP": KUBERNETES_IP,
-            "internalTrafficPolicy": "Cluster",
-            "ipFamilyPolicy": "SingleStack",
-            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
-            "sessionAffinity": "None",
-            "type": "ClusterIP",
-        },
-        "status": {"loadBalancer": {}},
-    }));
+    out.push(kubernetes_service());
     for (name, value) in SYSTEM_PRIORITIES {
         let description = if name.contains("node") {
             "Used for system critical pods that must not be moved from their current node."
@@ -56,4 +39,26 @@ pub(crate) fn bootstrap() -> Vec<Value> {
         }));
     }
     out
+}
+
+/// The Service of the API server itself.
+pub(crate) fn kubernetes_service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": KUBERNETES_IP,
+            "internalTrafficPolicy": "Cluster",
+            "ipFamilyPolicy": "SingleStack",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}],
+            "sessionAffinity": "None",
+            "type": "ClusterIP",
+        },
+        "status": {"loadBalancer": {}},
+    })
 }

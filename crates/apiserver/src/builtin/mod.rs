@@ -29,7 +29,7 @@ mod pod;
 mod pod_checks;
 mod pod_update;
 mod policy;
-mod quantity;
+pub(crate) mod quantity;
 mod rbac;
 mod scheduling;
 mod selectable;

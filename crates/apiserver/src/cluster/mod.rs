@@ -14,6 +14,7 @@
 //! serves a loopback port for anyone else.
 
 mod kubeconfig;
+mod reading;
 mod serve;
 
 use crate::auth::issued::IssuedTokens;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use reading::{Found, Reading};
 pub use serve::{Pace, ServeError, Serving, serve_http};
 
 /// An error while building a cluster.
@@ -286,6 +288,11 @@ impl EmbeddedCluster {
     /// The newest revision.
     pub fn revision(&self) -> u64 {
         self.api.store.revision()
+    }
+
+    /// The objects at the newest revision, without requests.
+    pub fn reading(&self) -> Reading {
+        Reading::new(self.api.view())
     }
 
     /// The objects with webhooks that are not called here, as `KIND/NAME`, with the number of these webhooks. Reads

@@ -6,6 +6,7 @@
 //! | `namespaces` | empties and removes deleted namespaces |
 //! | `namespace_defaults` | keeps the ServiceAccount and the root CA of every namespace |
 //! | `definitions` | establishes CRDs, and empties deleted ones |
+//! | `own_service` | keeps the Service `kubernetes` |
 //! | `roles` | fills in aggregated ClusterRoles |
 //! | `quotas` | keeps the status of ResourceQuotas |
 //! | `expiry` | deletes Events an hour after their last write |
@@ -21,6 +22,7 @@ mod garbage;
 mod namespace_defaults;
 mod namespaces;
 mod object;
+mod own_service;
 mod quotas;
 mod roles;
 mod run;

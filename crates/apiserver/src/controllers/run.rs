@@ -5,6 +5,7 @@ use super::expiry::Expiry;
 use super::garbage::Garbage;
 use super::namespace_defaults::NamespaceDefaults;
 use super::namespaces::Namespaces;
+use super::own_service::OwnService;
 use super::quotas::Quotas;
 use super::roles::Roles;
 use super::workloads::Workloads;
@@ -24,7 +25,7 @@ const RETRY_MAX: Duration = Duration::from_secs(10);
 
 /// Runs the controllers of a profile until dropped. `root_ca` is the PEM text for namespaces.
 ///
-/// CRDs and expiry of Events are part of the API itself upstream, and so in every profile.
+/// CRDs, expiry of Events and the Service `kubernetes` are part of the API itself upstream, and so in every profile.
 pub(crate) fn start<C: Cluster>(
     cluster: Arc<C>,
     profile: &Profile,
@@ -33,6 +34,7 @@ pub(crate) fn start<C: Cluster>(
     let mut controllers: Vec<Box<dyn Controller>> = vec![
         Box::new(Definitions::default()),
         Box::new(Expiry::new(profile.event_ttl)),
+        Box::new(OwnService::default()),
     ];
     if profile.garbage_collector {
         controllers.push(Box::new(Garbage::default()));
@@ -217,14 +219,28 @@ impl Planned {
             if is_done(&action, &error) {
                 continue;
             }
-            // A conflict only means that a newer version exists.
-            if error.code != 409 {
-                let controller = self.controller;
-                tracing::warn!(controller, about = %self.step.about, %error, "a controller step failed; it will be retried");
+            let (controller, about) = (self.controller, &self.step.about);
+            if is_refusal(&action, &error) {
+                tracing::debug!(controller, %about, %error, "the API refused a controller step; it will be retried");
+            } else {
+                tracing::warn!(controller, %about, %error, "a controller step failed; it will be retried");
             }
             return Some((self.index, self.step.about, error));
         }
         None
+    }
+}
+
+/// Whether the cause is in the objects of users: a race, a policy, a quota, or a template that makes no valid
+/// object. Their owner reports it.
+fn is_refusal(action: &Action, error: &ApiError) -> bool {
+    match action {
+        Action::Create { .. } => (400..500).contains(&error.code),
+        Action::Merge { .. }
+        | Action::Apply { .. }
+        | Action::Bind { .. }
+        | Action::Delete { .. }
+        | Action::Kill { .. } => matches!(error.code, 403 | 409),
     }
 }
 
@@ -244,5 +260,43 @@ fn is_done(action: &Action, error: &ApiError) -> bool {
         | Action::Bind { .. }
         | Action::Delete { .. }
         | Action::Kill { .. } => error.code == 404,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::ResourceId;
+    use serde_json::Value;
+
+    #[test]
+    fn refusals_of_users_objects_are_no_faults() {
+        let key = Key::new(&ResourceId::new("", "pods"), "a", "b");
+        let create = Action::Create {
+            key: key.clone(),
+            object: Value::Null,
+            manager: "m",
+        };
+        let merge = Action::Merge {
+            key,
+            endpoint: "status",
+            patch: Value::Null,
+            manager: "m",
+        };
+        let check = |action: &Action, code: u16, expected: bool| {
+            let error = ApiError::new(code, "", String::new(), None);
+            assert_eq!(is_refusal(action, &error), expected, "{action:?} {code}");
+        };
+        for code in [403, 409, 422] {
+            check(&create, code, true);
+        }
+        check(&merge, 403, true);
+        check(&merge, 409, true);
+        // The controller made the patch.
+        check(&merge, 422, false);
+        for action in [&create, &merge] {
+            check(action, 500, false);
+            check(action, 507, false);
+        }
     }
 }

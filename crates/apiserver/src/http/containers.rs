@@ -231,6 +231,13 @@ fn state(pod: &Value, name: &str, previous: bool) -> Result<(Timestamp, bool), A
     let lists = ["status.containerStatuses", "status.initContainerStatuses"];
     let mut statuses = lists.into_iter().flat_map(|list| items(pod, list));
     let Some(status) = statuses.find(|status| text(status, "name") == name) else {
+        let mut ephemeral = items(pod, "status.ephemeralContainerStatuses").iter();
+        // `kubectl debug` follows the log after a refused attach, and would wait for ever.
+        if ephemeral.any(|status| text(status, "name") == name) {
+            return refused(format!(
+                "debug container {name:?} in pod {shown:?} has no log: no container runs here"
+            ));
+        }
         return refused(format!("container {name:?} in pod {shown:?} is not available"));
     };
     let start = |path: &str| {

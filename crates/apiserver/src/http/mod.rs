@@ -38,6 +38,7 @@ use std::sync::Arc;
 const BODY_MAX: usize = 3 * 1024 * 1024;
 /// No resource path comes near it.
 const PATH_MAX: usize = 4096;
+const COMPONENTS: &str = "v1 ComponentStatus is deprecated in v1.19+";
 
 pub(crate) struct Server {
     pub api: Arc<Api>,
@@ -218,7 +219,7 @@ impl Call<'_> {
         if resource.namespaced && namespace.is_empty() && !collection {
             return Err(ApiError::no_such_resource());
         }
-        if !resource.stored() {
+        if !resource.stored() && !resource.is_computed() {
             if let Some(answered) = self.review(&resource, body).await {
                 return answered;
             }
@@ -239,7 +240,12 @@ impl Call<'_> {
             endpoint: Endpoint::Main,
         };
         if collection {
-            return self.collection(target, body).await;
+            let computed = target.resource.is_computed();
+            let mut response = self.collection(target, body).await?;
+            if computed {
+                respond::warn(response.headers_mut(), &[COMPONENTS.to_owned()]);
+            }
+            return Ok(response);
         }
         match info.subresource.as_str() {
             "" => self.item(target, body).await,

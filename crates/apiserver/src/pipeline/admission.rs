@@ -287,6 +287,9 @@ impl Api {
             old,
             dry_run: cx.dry_run(),
         };
+        if let (Some(object), Some(old)) = (object, old) {
+            claim_size(view, target, (object, old), self.settings.node.is_some())?;
+        }
         let mut warnings = object.map_or(Ok(Vec::new()), |object| pod_security(view, target, object, old))?;
         warnings.extend(policies::review(view, &request)?);
         let outcome = webhooks::review(&self.webhooks, view, &request, &mut warnings).await;
@@ -330,6 +333,30 @@ impl Api {
             None
         }
     }
+}
+
+/// The plugin `PersistentVolumeClaimResize`. With `simulated` volumes, a class that is not defined here allows it:
+/// the real cluster has it from its provider.
+fn claim_size(
+    view: &View,
+    target: &Target,
+    (claim, stored): (&Value, &Value),
+    simulated: bool,
+) -> Result<(), ApiError> {
+    let (group, plural) = (target.resource.group.as_str(), target.resource.plural.as_str());
+    if (group, plural, target.endpoint) != ("", "persistentvolumeclaims", Endpoint::Main) {
+        return Ok(());
+    }
+    let id = ResourceId::new("storage.k8s.io", "storageclasses");
+    let classes = || view.snapshot.list(&id, None).map(|(_, entry)| entry.object());
+    let class = admission::storage_class(claim);
+    // an empty class never has a provisioner
+    let is_static = claim["spec"]["storageClassName"] == "";
+    if simulated && !is_static && !classes().any(|known| meta_text(known, "name") == class) {
+        return Ok(());
+    }
+    admission::claim_size(claim, stored, classes())
+        .map_err(|why| ApiError::forbidden(&target.group_resource(), meta_text(claim, "name"), why))
 }
 
 /// The plugin `PodSecurity`: refusals and warnings.

@@ -40,6 +40,11 @@ impl Resource {
         self.verbs.iter().any(|v| v == "get") && self.verbs.iter().any(|v| v == "create")
     }
 
+    /// ComponentStatuses: only read, and none exists here.
+    pub(crate) fn is_computed(&self) -> bool {
+        !self.stored() && self.verbs.iter().any(|v| v == "list")
+    }
+
     pub(crate) fn types(&self) -> &Types {
         self.derived.types.get_or_init(|| {
             let definitions = schema::kubernetes();

@@ -292,3 +292,41 @@ async fn deleted_definition_is_served_until_its_objects_are_gone() {
         .await;
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_kubernetes_service_comes_back() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/namespaces/default/services/kubernetes";
+    let before = bench.done("GET", path, Value::Null).await;
+    bench.done("DELETE", path, Value::Null).await;
+    settle().await;
+    let after = bench.done("GET", path, Value::Null).await;
+    assert_eq!(after["spec"], before["spec"]);
+    assert_eq!(after["metadata"]["labels"], before["metadata"]["labels"]);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn component_statuses_are_an_empty_list() {
+    let bench = Bench::new().await;
+    let path = "/api/v1/componentstatuses";
+    let request = Request::get(path).extension(Identity::admin());
+    let response = bench.respond(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(
+        response.headers()["warning"],
+        "299 - \"v1 ComponentStatus is deprecated in v1.19+\""
+    );
+    let list = bench.done("GET", path, Value::Null).await;
+    assert_eq!(
+        (&list["kind"], &list["items"]),
+        (&json!("ComponentStatusList"), &json!([]))
+    );
+    for (method, path, expected) in [
+        ("GET", format!("{path}/etcd-0"), 404),
+        ("POST", path.to_owned(), 405),
+        ("DELETE", path.to_owned(), 405),
+    ] {
+        let (status, answer) = bench.ask(method, &path, &json!({})).await;
+        assert_eq!(status, expected, "{method} {path}: {answer}");
+    }
+}

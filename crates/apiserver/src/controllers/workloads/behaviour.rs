@@ -2,12 +2,12 @@
 //! `equate.dev/simulate-*`.
 //!
 //! They are set on a pod (by its template), or on a workload that owns it; the nearest object that has one
-//! of them counts. Without any, a simple command tells it. A value that has no meaning is reported in an Event and has no effect, so that a
-//! misspelt failure is not mistaken for a healthy run.
+//! of them counts. Without any, a simple command tells it. A value that has no meaning is reported in an
+//! Event and has no effect, so that a misspelt failure is not mistaken for a healthy run.
 
 use super::context::{Context, EventSource};
 use super::{Kind, command, controller, owner_key};
-use crate::builtin::tree::{annotation, entries, get};
+use crate::builtin::tree::{annotation, entries, get, items, text};
 use crate::controllers::object::meta;
 use crate::store::Snapshot;
 use equate_manifest::go::duration;
@@ -19,10 +19,12 @@ const DETAIL: &str = "equate.dev/simulate-";
 const EXIT_CODE: &str = "equate.dev/simulate-exit-code";
 const RUNS_FOR: &str = "equate.dev/simulate-runs-for";
 const LOG: &str = "equate.dev/simulate-log";
+/// `equate.dev/simulate.CONTAINER`.
+const OF_CONTAINER: &str = "equate.dev/simulate.";
 /// A pod, its Job or ReplicaSet, and their CronJob or Deployment.
 const OWNERS_MAX: usize = 3;
 /// The exit code of a container that the kernel killed.
-const KILLED: i64 = 137;
+pub(super) const KILLED: i64 = 137;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -97,7 +99,10 @@ fn runs_for(text: &str) -> Option<Duration> {
 }
 
 pub(super) fn is_declaration(annotation: &str) -> bool {
-    annotation == SIMULATE || annotation.starts_with(DETAIL)
+    annotation == SIMULATE
+        || [DETAIL, OF_CONTAINER]
+            .iter()
+            .any(|start| annotation.starts_with(start))
 }
 
 /// The pod and its owners, nearest first.
@@ -125,6 +130,47 @@ pub(super) fn of(snapshot: &Snapshot, pod: &Value) -> Behaviour {
     }
 }
 
+/// A container with a declared outcome of its own.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Own<'s> {
+    pub(super) container: &'s str,
+    /// Whether others start only after it.
+    pub(super) is_initial: bool,
+    pub(super) outcome: Outcome,
+}
+
+/// The first of a pod's containers with an outcome of its own.
+pub(super) fn own<'s>(snapshot: &'s Snapshot, pod: &'s Value) -> Option<Own<'s>> {
+    let declares = |object: &&Value| {
+        let mut annotations = entries(object, "metadata.annotations");
+        annotations.any(|(name, _)| name.starts_with(OF_CONTAINER))
+    };
+    let declaring: Vec<&Value> = chain(snapshot, pod).filter(declares).collect();
+    if declaring.is_empty() {
+        return None;
+    }
+    let initial = items(pod, "spec.initContainers").iter();
+    let initial = initial.map(|container| (container, text(container, "restartPolicy") != "Always"));
+    let others = items(pod, "spec.containers").iter();
+    initial
+        .chain(others.map(|container| (container, false)))
+        .find_map(|(container, is_initial)| {
+            let container = text(container, "name");
+            let name = format!("{OF_CONTAINER}{container}");
+            let declared = declaring.iter().find_map(|object| annotation(object, &name))?;
+            Some(Own {
+                container,
+                is_initial,
+                outcome: own_outcome(declared)?,
+            })
+        })
+}
+
+/// Pods are scheduled as a whole.
+fn own_outcome(name: &str) -> Option<Outcome> {
+    outcome(name).filter(|outcome| *outcome != Outcome::Unschedulable)
+}
+
 /// The declared log of a container, `None` if none is declared.
 pub(crate) fn log<'s>(snapshot: &'s Snapshot, pod: &'s Value, container: &str) -> Option<&'s str> {
     let own = format!("{LOG}.{container}");
@@ -145,10 +191,18 @@ pub(super) fn declared(object: &Value) -> Vec<(&str, &str)> {
 /// The first declaration without a meaning, and the accepted ones.
 pub(super) fn unknown(object: &Value) -> Option<String> {
     declared(object).into_iter().find_map(|(name, value)| {
+        let one_of = |accepts: fn(&str) -> Option<Outcome>| {
+            let names = OUTCOMES.iter().filter(|(name, _)| accepts(name).is_some());
+            let names: Vec<String> = names.map(|(name, _)| format!("{name:?}")).collect();
+            format!("one of {}", names.join(", "))
+        };
+        let container = name.strip_prefix(OF_CONTAINER);
         let accepted = match name {
-            SIMULATE if outcome(value).is_none() => {
-                let names: Vec<String> = OUTCOMES.iter().map(|(name, _)| format!("{name:?}")).collect();
-                format!("one of {}", names.join(", "))
+            SIMULATE if outcome(value).is_none() => one_of(outcome),
+            _ if container.is_some() && own_outcome(value).is_none() => one_of(own_outcome),
+            _ if container.is_some_and(|container| has_container(object, container)) => return None,
+            _ if container.is_some() => {
+                return Some(format!("{name} has no effect: the pods have no such container"));
             }
             EXIT_CODE if exit_code(value).is_none() => "a number from 0 to 255".to_owned(),
             RUNS_FOR if runs_for(value).is_none() => "a duration such as \"30s\"".to_owned(),
@@ -156,12 +210,25 @@ pub(super) fn unknown(object: &Value) -> Option<String> {
             _ if name.strip_prefix(LOG).is_some_and(|rest| rest.starts_with('.')) => return None,
             _ => {
                 return Some(format!(
-                    "unknown annotation {name} has no effect; use {SIMULATE}, {EXIT_CODE}, {RUNS_FOR}, {LOG} or {LOG}.CONTAINER"
+                    "unknown annotation {name} has no effect; use {SIMULATE}, {OF_CONTAINER}CONTAINER, {EXIT_CODE}, {RUNS_FOR}, {LOG} or {LOG}.CONTAINER"
                 ));
             }
         };
         Some(format!("{name}: unknown value {value:?} has no effect; use {accepted}"))
     })
+}
+
+/// Whether a pod, or the pods of a workload, have a container of that name.
+fn has_container(object: &Value, name: &str) -> bool {
+    [
+        "spec",
+        "spec.template.spec",
+        "spec.jobTemplate.spec.template.spec",
+    ]
+    .into_iter()
+    .flat_map(|spec| ["initContainers", "containers"].map(|list| items(get(object, spec), list)))
+    .flatten()
+    .any(|container| text(container, "name") == name)
 }
 
 pub(super) fn report_unknown(cx: &mut Context<'_>, object: &Value) {

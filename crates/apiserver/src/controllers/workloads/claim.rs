@@ -1,15 +1,19 @@
 //! Volume claims: bound at once, and deleted when no pod uses them.
 //!
-//! No PersistentVolume is created, and `spec.volumeName` stays as declared.
+//! A claim that no PersistentVolume suits is bound as if one had been provisioned. None is created, and
+//! `spec.volumeName` stays as declared.
 
-use super::Kind;
-use super::context::Context;
+use super::context::{Context, EventSource};
+use super::volume::{self, Choice};
+use super::{Kind, volume::unprotect};
+use crate::builtin::quantity;
 use crate::builtin::tree::{get, items, text};
-use crate::controllers::object::{deleting, finalizers, has_finalizer};
+use crate::controllers::object::{deleting, has_finalizer};
 use serde_json::{Value, json};
+use std::cmp::Ordering;
 
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
-const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+const COMPONENT: &str = "persistentvolume-controller";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -22,15 +26,34 @@ pub(super) fn reconcile(cx: &mut Context<'_>, claim: &Value) -> State {
     if deleting(claim) {
         return release(cx, claim);
     }
-    if text(claim, "status.phase") != "Bound" {
-        let mut status = get(claim, "status").clone();
-        status["phase"] = json!("Bound");
-        status["accessModes"] = get(claim, "spec.accessModes").clone();
-        status["capacity"] = json!({ "storage": get(claim, "spec.resources.requests.storage") });
-        let action = cx.status(claim, &status);
-        cx.step(action.into_iter().collect());
+    let is_bound = text(claim, "status.phase") == "Bound";
+    match volume::choose(cx, claim) {
+        Choice::Bind(volume) => volume::bind(cx, claim, volume),
+        Choice::Provisioned if !is_bound || has_grown(claim) => {
+            let storage = get(claim, "spec.resources.requests.storage");
+            let status = volume::bound_status(claim, get(claim, "spec"), &json!({ "storage": storage }));
+            let action = cx.status(claim, &status);
+            cx.step(action.into_iter().collect());
+        }
+        Choice::Refused(reason, message) if !is_bound => {
+            if cx.alarms.is_new(cx.key, ("unbound", &message), cx.seen.at) {
+                let by = EventSource {
+                    component: COMPONENT,
+                    about: claim,
+                };
+                let event = cx.event(by, "Warning", reason, &message);
+                cx.step(vec![event]);
+            }
+        }
+        Choice::Provisioned | Choice::Refused(..) => {}
     }
     State::Settled
+}
+
+fn has_grown(claim: &Value) -> bool {
+    let capacity = text(claim, "status.capacity.storage");
+    let request = text(claim, "spec.resources.requests.storage");
+    quantity::compare(capacity, request) == Some(Ordering::Less)
 }
 
 fn release(cx: &mut Context<'_>, claim: &Value) -> State {
@@ -47,20 +70,6 @@ fn release(cx: &mut Context<'_>, claim: &Value) -> State {
     }
     unprotect(cx, claim, PROTECTION);
     State::Settled
-}
-
-/// Removes the finalizer of a deleted volume: nothing is bound to it.
-pub(super) fn volume(cx: &mut Context<'_>, volume: &Value) {
-    if deleting(volume) && has_finalizer(volume, VOLUME_PROTECTION) {
-        unprotect(cx, volume, VOLUME_PROTECTION);
-    }
-}
-
-fn unprotect(cx: &mut Context<'_>, object: &Value, finalizer: &str) {
-    let kept: Vec<&str> = finalizers(object).filter(|f| *f != finalizer).collect();
-    let patch = json!({ "metadata": { "finalizers": kept } });
-    let change = cx.change(cx.key, object, patch);
-    cx.step(vec![change]);
 }
 
 fn uses(pod: &Value, claim: &str) -> bool {

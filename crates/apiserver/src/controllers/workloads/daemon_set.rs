@@ -2,7 +2,7 @@
 
 use super::context::{Context, EventSource, free_names, is_active, is_ready, pod_of, seconds, set_count};
 use super::revision::{HASH, Revisions};
-use super::{Kind, NODE, pod};
+use super::{Kind, NODE, pod, replica_set};
 use crate::builtin::tree::{annotation, flag, get, items, text};
 use crate::controllers::object::{deleting, meta};
 use crate::store::Key;
@@ -22,10 +22,15 @@ pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
     if let Some(why) = cx.refusal() {
         cx.report_refusal(event_source(object), &why, &format!("Error creating: {why}"));
     }
+    let all = cx.children_of(object, Kind::Pod);
+    let mut claims = replica_set::claims(cx, object, Kind::Pod, &all);
+    claims.extend(Revisions::adopt(cx, object));
+    if !claims.is_empty() {
+        return cx.step(claims);
+    }
     let revisions = Revisions::of(cx, object);
     let actions = revisions.keep(cx, object, &revisions.hash, &[]);
     cx.step(actions);
-    let all = cx.children_of(object, Kind::Pod);
     let mut set = Set {
         object,
         revisions,

@@ -11,10 +11,10 @@
 //! | `pod`, `behaviour` | the scheduler and the kubelet: a pod's status, and its declared behaviour |
 //! | `budget`, `autoscaler` | disruption budgets and autoscalers |
 //! | `endpoints`, `network` | endpoints of Services, balancer addresses |
-//! | `claim`, `node` | bound claims, the one node |
+//! | `claim`, `volume`, `node` | bound claims and volumes, the one node |
 //!
 //! Nothing runs; resources, selectors and affinity of pods are ignored. Owners find their pods by the controller
-//! reference. ReplicaSets and ReplicationControllers adopt and release pods by their selector, and Deployments ReplicaSets.
+//! reference. They adopt and release pods by their selector, and Deployments ReplicaSets.
 //!
 //! An event marks its object, its owner and what selects it, and only marked objects are reconciled. An index over
 //! owner uids finds children.
@@ -43,9 +43,11 @@ mod selection;
 mod stateful_set;
 #[cfg(test)]
 mod tests;
+mod volume;
 
 use super::object::{deleting, owner_references, text, uid};
 use super::{Controller, Seen, Step};
+use crate::builtin::tree as builtin;
 use crate::status::ApiError;
 use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
 use alarm::Alarms;
@@ -173,11 +175,11 @@ pub(super) struct Workloads {
     held_claims: BTreeSet<Key>,
     misdeclared: BTreeSet<Key>,
     selections: Selections,
-    /// The selectors of ReplicaSets, ReplicationControllers and Jobs, to adopt orphans.
+    /// The selectors of all other owners of pods, to adopt orphans.
     adopters: Selections,
     /// The selectors of Deployments, to adopt orphans.
     set_adopters: Selections,
-    /// Pods and ReplicaSets without a controller.
+    /// Pods, ReplicaSets and ControllerRevisions without a controller.
     orphans: BTreeSet<Key>,
     /// The autoscalers of a scaled object.
     autoscalers: HashMap<Key, BTreeSet<Key>>,
@@ -263,8 +265,10 @@ impl Workloads {
                 } else {
                     self.orphans.remove(key);
                 }
-                let placed =
-                    after.is_none_or(|pod| !crate::builtin::tree::text(pod, "spec.nodeName").is_empty());
+                if after.is_none() && before.is_some_and(|pod| controller(pod).is_none()) {
+                    self.dirty.extend(stateful_set::parent(key));
+                }
+                let placed = after.is_none_or(|pod| !builtin::text(pod, "spec.nodeName").is_empty());
                 if placed {
                     self.unplaced.remove(key);
                 } else {
@@ -273,7 +277,18 @@ impl Workloads {
             }
             Kind::Node => self.dirty.extend(self.unplaced.iter().cloned()),
             Kind::Service => self.selections.set(key, after.and_then(endpoints::selector)),
-            Kind::Job => self.adopters.set(key, after.map(replica_set::selector)),
+            Kind::Claim => {
+                let names = [before, after].into_iter().flatten();
+                let names = names.map(|claim| builtin::text(claim, "spec.volumeName"));
+                let volumes = names.filter(|name| !name.is_empty());
+                self.dirty
+                    .extend(volumes.map(|name| Key::new(&Kind::Volume.resource(), "", name)));
+            }
+            Kind::Job | Kind::DaemonSet => self.adopters.set(key, after.map(replica_set::selector)),
+            Kind::Revision if after.is_some_and(|revision| controller(revision).is_none()) => {
+                self.orphans.insert(key.clone());
+            }
+            Kind::Revision => drop(self.orphans.remove(key)),
             Kind::Budget => {
                 let selector = after.map(|budget| budget["spec"]["selector"].clone());
                 self.selections.set(key, selector);
@@ -295,7 +310,7 @@ impl Workloads {
                 }
             }
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::ReplicationController => {
-                if matches!(kind, Kind::ReplicaSet | Kind::ReplicationController) {
+                if kind != Kind::Deployment {
                     self.adopters.set(key, after.map(replica_set::selector));
                 }
                 if kind == Kind::Deployment {
@@ -427,7 +442,10 @@ impl Controller for Workloads {
                         self.held_claims.insert(key.clone());
                     }
                 }
-                Kind::Volume => claim::volume(&mut cx, object),
+                Kind::Volume => {
+                    let claims = volume::reconcile(&mut cx, object);
+                    self.dirty.extend(claims);
+                }
                 // The garbage collector deletes their children.
                 _ if deleting(object) => {}
                 Kind::Deployment => deployment::reconcile(&mut cx, object),

@@ -3,7 +3,7 @@
 //! A pod waits, then runs and is ready, or behaves as it declares. One that does not restart ends after a
 //! while. A deleted one goes at once.
 
-use super::behaviour::{self, Behaviour, Exit, Outcome};
+use super::behaviour::{self, Behaviour, Exit, KILLED, Outcome, Own};
 use super::context::{Context, EventSource, KUBELET, condition, digest};
 use super::{Kind, NODE};
 use crate::builtin::tree::{flag, get, int, items, text};
@@ -32,8 +32,44 @@ enum Stage {
     Waiting(&'static str),
 }
 
+/// The stage of a pod; that of one container if it has an outcome of its own.
+#[derive(Debug, Clone, Copy)]
+struct Course<'a> {
+    stage: Stage,
+    own: Option<Own<'a>>,
+}
+
+impl Course<'_> {
+    /// Whether an init container keeps the others from starting.
+    fn is_initializing(&self) -> bool {
+        self.own.is_some_and(|own| own.is_initial)
+    }
+
+    fn is_about(&self, container: &str) -> bool {
+        self.own.is_some_and(|own| own.container == container)
+    }
+
+    /// The stage of the container at a place of its list; `waits`: after the failing init container.
+    fn of(&self, list: &str, container: &Value, waits: bool) -> Stage {
+        let is_initial = list == "initContainers" && text(container, "restartPolicy") != "Always";
+        match (self.own, self.stage) {
+            (Some(own), stage) if own.container == text(container, "name") => stage,
+            (Some(own), _) if own.is_initial && waits => Stage::Waiting(INITIALIZING),
+            // Init containers end before the others start; sidecars go on.
+            _ if is_initial => Stage::Ended(Exit::with(0)),
+            (Some(own), Stage::Ended(_)) if !own.is_initial => Stage::Ended(Exit::with(0)),
+            (Some(_), _) => Stage::Running,
+            (None, Stage::Ended(Exit { code: 0, .. })) => self.stage,
+            (None, _) if list == "initContainers" => Stage::Running,
+            (None, stage) => stage,
+        }
+    }
+}
+
 const IMAGE: &str = "ImagePullBackOff";
 const CONFIG: &str = "CreateContainerConfigError";
+/// Containers wait for the init containers.
+const INITIALIZING: &str = "PodInitializing";
 
 /// The name of the simulated failure in messages that name a cause in a real cluster.
 const SIMULATED: &str = "simulated failure";
@@ -86,13 +122,15 @@ pub(super) fn reconcile(cx: &mut Context<'_>, pod: &Value) {
     if !cx.has_lasted(("start", uid(pod)), wait) {
         return;
     }
-    let stage = stage(cx, pod);
-    let status = status(cx, pod, stage);
+    let own = behaviour::own(cx.seen.snapshot, pod);
+    let stage = stage(cx, pod, own);
+    let course = Course { stage, own };
+    let status = status(cx, pod, course);
     let Some(update) = cx.status(pod, &status) else {
         return;
     };
     let mut actions = vec![update];
-    actions.extend(events(cx, pod, stage));
+    actions.extend(events(cx, pod, course));
     cx.step(actions);
 }
 
@@ -151,8 +189,14 @@ pub(super) fn remove(cx: &mut Context<'_>, key: &Key, pod: &Value) -> Vec<Action
     actions
 }
 
-fn stage(cx: &mut Context<'_>, pod: &Value) -> Stage {
-    let behaviour = behaviour::of(cx.seen.snapshot, pod);
+fn stage(cx: &mut Context<'_>, pod: &Value, own: Option<Own<'_>>) -> Stage {
+    let behaviour = match own {
+        None => behaviour::of(cx.seen.snapshot, pod),
+        Some(own) => Behaviour {
+            outcome: Some(own.outcome),
+            ..Behaviour::default()
+        },
+    };
     match behaviour.outcome {
         Some(Outcome::ImagePullBackOff) => return Stage::Waiting(IMAGE),
         Some(Outcome::CreateContainerConfigError) => return Stage::Waiting(CONFIG),
@@ -191,16 +235,19 @@ fn has_run(cx: &mut Context<'_>, state: &str, behaviour: Behaviour) -> bool {
     }
 }
 
+/// The statuses of containers that restart.
+fn statuses(pod: &Value) -> impl Iterator<Item = &Value> {
+    ["status.initContainerStatuses", "status.containerStatuses"]
+        .into_iter()
+        .flat_map(|list| items(pod, list))
+}
+
 fn is_backing_off(pod: &Value) -> bool {
-    items(pod, "status.containerStatuses")
-        .iter()
-        .any(|status| text(status, "state.waiting.reason") == "CrashLoopBackOff")
+    statuses(pod).any(|status| text(status, "state.waiting.reason") == "CrashLoopBackOff")
 }
 
 pub(super) fn restart_count(pod: &Value) -> i64 {
-    let statuses = items(pod, "status.containerStatuses");
-    statuses
-        .iter()
+    statuses(pod)
         .filter_map(|s| int(s, "restartCount"))
         .max()
         .unwrap_or(0)
@@ -223,11 +270,12 @@ fn container_event(
     };
     let mut action = cx.event(by, kind, reason, message);
     if let Action::Create { object, .. } = &mut action {
-        let initial = items(pod, "spec.initContainers").iter();
-        let list = match initial.into_iter().any(|c| text(c, "name") == container) {
-            true => "initContainers",
-            false => "containers",
+        let lists = ["initContainers", "ephemeralContainers"];
+        let is_in = |list: &&str| {
+            let mut containers = items(get(pod, "spec"), list).iter();
+            containers.any(|c| text(c, "name") == container)
         };
+        let list = lists.into_iter().find(is_in).unwrap_or("containers");
         object["involvedObject"]["fieldPath"] = json!(format!("spec.{list}{{{container}}}"));
     }
     action
@@ -239,10 +287,11 @@ fn is_container_running(pod: &Value, name: &str) -> bool {
 }
 
 /// The Events of a new status, in a real cluster's order.
-fn events(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Vec<Action> {
+fn events(cx: &mut Context<'_>, pod: &Value, course: Course<'_>) -> Vec<Action> {
+    let stage = course.stage;
     let is_new = items(pod, "status.containerStatuses").is_empty();
     let mut actions = Vec::new();
-    let count = items(pod, "spec.containers").len() + items(pod, "spec.initContainers").len();
+    let started = started(pod, course, is_new);
     let starts = match stage {
         Stage::Waiting(_) => false,
         // A crash without a declared running time follows its start at once.
@@ -263,19 +312,42 @@ fn events(cx: &mut Context<'_>, pod: &Value, stage: Stage) -> Vec<Action> {
         );
         actions.push(cx.event(by, "Normal", "Scheduled", &message));
     }
-    if starts && cx.allows_pod_events(3 * count) {
-        let initial = items(pod, "spec.initContainers").iter().filter(|_| is_new);
-        for container in initial.chain(items(pod, "spec.containers")) {
-            let name = text(container, "name");
-            if !is_container_running(pod, name) {
-                actions.extend(start_events(cx, pod, container));
-            }
+    if starts && cx.allows_pod_events(3 * started.len()) {
+        for container in started {
+            actions.extend(start_events(cx, pod, container));
         }
     }
-    for container in items(pod, "spec.containers").iter().take(1) {
+    let debuggers = items(pod, "spec.ephemeralContainers").iter();
+    for container in debuggers.filter(|container| ephemeral_status(pod, container).is_none()) {
+        if !matches!(stage, Stage::Ended(_)) && cx.allows_pod_events(3) {
+            actions.extend(start_events(cx, pod, container));
+        }
+    }
+    let lists = ["spec.containers", "spec.initContainers"];
+    let mut containers = lists.into_iter().flat_map(|list| items(pod, list));
+    let fails = |container: &&Value| course.own.is_none() || course.is_about(text(container, "name"));
+    if let Some(container) = containers.find(fails) {
         actions.extend(failure_events(cx, pod, container, stage));
     }
     actions
+}
+
+/// The containers that a new status starts.
+fn started<'a>(pod: &'a Value, course: Course<'_>, is_new: bool) -> Vec<&'a Value> {
+    let initial = items(pod, "spec.initContainers");
+    if course.is_initializing() {
+        let own = initial
+            .iter()
+            .position(|container| course.is_about(text(container, "name")));
+        let own = own.unwrap_or(0);
+        let first = if is_new { 0 } else { own };
+        return initial.iter().skip(first).take(own + 1 - first).collect();
+    }
+    let initial = initial.iter().filter(|_| is_new);
+    initial
+        .chain(items(pod, "spec.containers"))
+        .filter(|container| !is_container_running(pod, text(container, "name")))
+        .collect()
 }
 
 fn start_events(cx: &mut Context<'_>, pod: &Value, container: &Value) -> Vec<Action> {
@@ -334,9 +406,11 @@ fn full_name(pod: &Value) -> String {
     format!("{}_{}({})", meta(pod, "name"), meta(pod, "namespace"), uid(pod))
 }
 
-fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
+fn status(cx: &Context<'_>, pod: &Value, course: Course<'_>) -> Value {
     let now = cx.now();
+    let stage = course.stage;
     let phase = match stage {
+        Stage::Running | Stage::NotReady | Stage::Crashed(..) if course.is_initializing() => "Pending",
         Stage::Running | Stage::NotReady | Stage::Crashed(..) => "Running",
         Stage::Ended(Exit { code: 0, .. }) => "Succeeded",
         Stage::Ended(_) => "Failed",
@@ -346,19 +420,22 @@ fn status(cx: &Context<'_>, pod: &Value, stage: Stage) -> Value {
     let mut status = json!({
         "observedGeneration": get(pod, "metadata.generation"),
         "phase": phase,
-        "conditions": conditions(pod, stage, &now),
+        "conditions": conditions(pod, course, &now),
         "hostIP": host, "hostIPs": [{ "ip": host }],
         "podIP": ip, "podIPs": [{ "ip": ip }],
         "startTime": existing_or(pod, "status.startTime", &now),
-        "containerStatuses": containers(pod, "containers", "containerStatuses", stage, &now),
+        "containerStatuses": containers(pod, "containers", "containerStatuses", course, &now),
         "qosClass": get(pod, "status.qosClass"),
     });
     if !items(pod, "spec.initContainers").is_empty() {
-        let init = containers(pod, "initContainers", "initContainerStatuses", stage, &now);
+        let init = containers(pod, "initContainers", "initContainerStatuses", course, &now);
         status["initContainerStatuses"] = init;
     }
-    // Written by others: `kubectl debug` and `kubectl patch --subresource resize`.
-    for field in ["ephemeralContainerStatuses", "resize", "resources"] {
+    if !items(pod, "spec.ephemeralContainers").is_empty() {
+        status["ephemeralContainerStatuses"] = ephemeral(pod, stage, &now);
+    }
+    // Written by `kubectl patch --subresource resize`.
+    for field in ["resize", "resources"] {
         if !get(pod, "status")[field].is_null() {
             status[field] = get(pod, "status")[field].clone();
         }
@@ -385,11 +462,11 @@ fn address(pod: &Value) -> String {
     format!("10.1.{}.{}", (number >> 8) & 0xff, 1 + number % 254)
 }
 
-fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
-    let names: Vec<&str> = items(pod, "spec.containers")
-        .iter()
-        .map(|c| text(c, "name"))
-        .collect();
+fn conditions(pod: &Value, course: Course<'_>, now: &Value) -> Value {
+    let stage = course.stage;
+    let is_unready = |name: &str| course.own.is_none() || course.is_initializing() || course.is_about(name);
+    let names = items(pod, "spec.containers").iter().map(|c| text(c, "name"));
+    let names: Vec<&str> = names.filter(|name| is_unready(name)).collect();
     let unready = format!("containers with unready status: [{}]", names.join(" "));
     let gates: Vec<&str> = items(pod, "spec.readinessGates")
         .iter()
@@ -400,6 +477,7 @@ fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
         .find(|gate| condition(pod, gate).is_none_or(|c| c["status"] != "True"));
     let completed = matches!(stage, Stage::Ended(Exit { code: 0, .. }));
     let containers = match stage {
+        Stage::Running if course.is_initializing() => Err(("ContainersNotReady", unready)),
         Stage::Running => Ok(()),
         Stage::Ended(_) if completed => Err(("PodCompleted", String::new())),
         Stage::Ended(_) => Err(("PodFailed", String::new())),
@@ -417,13 +495,19 @@ fn conditions(pod: &Value, stage: Stage, now: &Value) -> Value {
     };
     let initialized = match completed {
         true => Err(("PodCompleted", String::new())),
+        false if course.is_initializing() => {
+            let names = items(pod, "spec.initContainers").iter().map(|c| text(c, "name"));
+            let names: Vec<&str> = names.skip_while(|name| !course.is_about(name)).collect();
+            let incomplete = format!("containers with incomplete status: [{}]", names.join(" "));
+            Err(("ContainersNotInitialized", incomplete))
+        }
         false => Ok(()),
     };
     // An ended pod's status is True; only the reason says that it completed.
     let has_sandbox = !matches!(stage, Stage::Ended(_));
     let mut out = vec![
         entry(pod, "PodReadyToStartContainers", has_sandbox, &Ok(()), now),
-        entry(pod, "Initialized", true, &initialized, now),
+        entry(pod, "Initialized", !course.is_initializing(), &initialized, now),
         entry(pod, "Ready", ready.is_ok(), &ready, now),
         entry(pod, "ContainersReady", containers.is_ok(), &containers, now),
         entry(pod, "PodScheduled", true, &Ok(()), now),
@@ -451,29 +535,50 @@ fn entry(pod: &Value, kind: &str, holds: bool, why: &Result<(), (&str, String)>,
     out
 }
 
-fn containers(pod: &Value, list: &str, statuses: &str, stage: Stage, now: &Value) -> Value {
+fn containers(pod: &Value, list: &str, statuses: &str, course: Course<'_>, now: &Value) -> Value {
     let known = items(pod, &format!("status.{statuses}"));
+    let mut waits = list == "containers";
     let mut out: Vec<Value> = items(get(pod, "spec"), list)
         .iter()
         .map(|container| {
             let before = known.iter().find(|s| s["name"] == container["name"]);
-            let sidecar = text(container, "restartPolicy") == "Always";
-            let stage = match (list, stage) {
-                // Init containers end before the others start; sidecars go on.
-                ("initContainers", Stage::Ended(Exit { code: 0, .. })) => Stage::Ended(Exit::with(0)),
-                ("initContainers", _) if sidecar => Stage::Running,
-                ("initContainers", _) => Stage::Ended(Exit::with(0)),
-                (_, stage) => stage,
-            };
+            let stage = course.of(list, container, waits);
+            waits |= course.is_about(text(container, "name"));
             let mut out = container_status(pod, container, before.unwrap_or(&Value::Null), stage, now);
-            if list == "initContainers" && matches!(stage, Stage::Ended(_)) {
-                out["ready"] = json!(true);
+            if list == "initContainers" && text(container, "restartPolicy") != "Always" {
+                out["ready"] = json!(stage == Stage::Ended(Exit::with(0)));
             }
             out
         })
         .collect();
     out.sort_by(|a, b| text(a, "name").cmp(text(b, "name")));
     json!(out)
+}
+
+/// Ephemeral containers run as soon as their pod has a node, and are killed with it.
+fn ephemeral(pod: &Value, stage: Stage, now: &Value) -> Value {
+    let stage = match stage {
+        Stage::Ended(_) => Stage::Ended(Exit {
+            code: KILLED,
+            ..Exit::with(1)
+        }),
+        _ => Stage::Running,
+    };
+    let statuses = items(pod, "spec.ephemeralContainers").iter().map(|container| {
+        let before = ephemeral_status(pod, container).unwrap_or(&Value::Null);
+        let mut status = container_status(pod, container, before, stage, now);
+        status["ready"] = json!(false);
+        if let Some(status) = status.as_object_mut() {
+            status.remove("started");
+        }
+        status
+    });
+    statuses.collect()
+}
+
+fn ephemeral_status<'a>(pod: &'a Value, container: &Value) -> Option<&'a Value> {
+    let mut known = items(pod, "status.ephemeralContainerStatuses").iter();
+    known.find(|status| status["name"] == container["name"])
 }
 
 fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage, now: &Value) -> Value {
@@ -497,6 +602,7 @@ fn container_status(pod: &Value, container: &Value, before: &Value, stage: Stage
             let message = format!("Back-off pulling image {:?}", text(container, "image"));
             json!({ "waiting": { "reason": IMAGE, "message": message } })
         }
+        Stage::Waiting(INITIALIZING) => json!({ "waiting": { "reason": INITIALIZING } }),
         Stage::Waiting(reason) => json!({ "waiting": { "reason": reason, "message": SIMULATED } }),
         Stage::Crashed(count, exit) => {
             if restarts != count {

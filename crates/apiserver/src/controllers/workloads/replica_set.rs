@@ -61,8 +61,21 @@ pub(super) fn selector(set: &Value) -> Value {
 
 /// Releases children that the selector does not match any more, and adopts orphans that it matches.
 pub(super) fn claims(cx: &Context<'_>, set: &Value, kind: Kind, children: &[(&Key, &Value)]) -> Vec<Action> {
+    claims_of(cx, set, kind, children, |_| true)
+}
+
+/// `claims` with a second condition: whether the name can be that of a child.
+pub(super) fn claims_of(
+    cx: &Context<'_>,
+    set: &Value,
+    kind: Kind,
+    children: &[(&Key, &Value)],
+    is_member: impl Fn(&str) -> bool,
+) -> Vec<Action> {
     let selector = selector(set);
-    let foreign = |child: &Value| !selector::matches(&selector, &child["metadata"]["labels"]);
+    let foreign = |child: &Value| {
+        !selector::matches(&selector, &child["metadata"]["labels"]) || !is_member(meta(child, "name"))
+    };
     let change = |key: &Key, child: &Value, owners: Vec<Value>| {
         let patch = json!({ "metadata": {
             "ownerReferences": owners, "resourceVersion": meta(child, "resourceVersion"),
@@ -82,7 +95,7 @@ pub(super) fn claims(cx: &Context<'_>, set: &Value, kind: Kind, children: &[(&Ke
         _ => !deleting(child),
     };
     for (key, child) in cx.orphans_of(kind, &selector) {
-        if controller(child).is_none() && stays(child) {
+        if controller(child).is_none() && stays(child) && is_member(&key.name) {
             let mut owners = owner_references(child).to_vec();
             let own = controller_reference(set);
             owners.extend(own.as_array().into_iter().flatten().cloned());

@@ -1,7 +1,7 @@
 //! ControllerRevisions: the history of pod templates of StatefulSets and DaemonSets.
 
-use super::Kind;
 use super::context::{Context, controller_reference, digest, wanted};
+use super::{Kind, replica_set};
 use crate::builtin::tree::{get, int};
 use crate::controllers::Action;
 use crate::controllers::object::meta;
@@ -32,6 +32,11 @@ impl<'a> Revisions<'a> {
     pub(super) fn template(&self, name: &str) -> Option<&'a Value> {
         let revision = self.known.iter().find(|r| meta(r, "name") == name)?;
         Some(get(revision, "data.spec.template"))
+    }
+
+    /// Adopts the revisions of a deleted owner.
+    pub(super) fn adopt(cx: &Context<'_>, owner: &Value) -> Vec<Action> {
+        replica_set::claims(cx, owner, Kind::Revision, &[])
     }
 
     /// Keeps the current revision and as many old ones as the history limit; `used` are never deleted.

@@ -4,10 +4,10 @@ use super::context::{
     Context, EventSource, controller_reference, is_active, is_ready, pod_of, seconds, set_count, wanted,
 };
 use super::revision::{HASH, Revisions};
-use super::{Kind, pod};
+use super::{Kind, pod, replica_set};
 use crate::builtin::tree::{entries, get, items, text};
 use crate::controllers::Action;
-use crate::controllers::object::{deleting, meta};
+use crate::controllers::object::{deleting, meta, uid};
 use crate::store::Key;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -27,7 +27,14 @@ struct Set<'a> {
 }
 
 pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
-    let set = Set::of(cx, object);
+    let pods = cx.children_of(object, Kind::Pod);
+    let is_member = |pod: &str| ordinal(meta(object, "name"), pod).is_some();
+    let mut claims = replica_set::claims_of(cx, object, Kind::Pod, &pods, is_member);
+    claims.extend(Revisions::adopt(cx, object));
+    if !claims.is_empty() {
+        return cx.step(claims);
+    }
+    let set = Set::of(cx, object, &pods);
     if let Some(why) = cx.refusal() {
         let message = format!("create Pod in StatefulSet {} failed error: {why}", set.name());
         cx.report_refusal(set.event_source(), &why, &message);
@@ -47,12 +54,24 @@ pub(super) fn reconcile(cx: &mut Context<'_>, object: &Value) {
     }
 }
 
+/// The ordinal of a set's pod, by its name.
+fn ordinal(set: &str, pod: &str) -> Option<usize> {
+    pod.strip_prefix(set)?.strip_prefix('-')?.parse().ok()
+}
+
+/// The set that needs a pod's name.
+pub(super) fn parent(pod: &Key) -> Option<Key> {
+    let (set, ordinal) = pod.name.rsplit_once('-')?;
+    ordinal.parse::<usize>().ok()?;
+    Some(Key::new(&Kind::StatefulSet.resource(), &*pod.namespace, set))
+}
+
 fn revision_of(pod: &Value) -> &str {
     pod["metadata"]["labels"][HASH].as_str().unwrap_or_default()
 }
 
 impl<'a> Set<'a> {
-    fn of(cx: &Context<'a>, object: &'a Value) -> Self {
+    fn of(cx: &Context<'a>, object: &'a Value, pods: &[(&'a Key, &'a Value)]) -> Self {
         let start = wanted(object, "spec.ordinals.start", 0);
         let revisions = Revisions::of(cx, object);
         let current = match text(object, "status.currentRevision") {
@@ -60,11 +79,9 @@ impl<'a> Set<'a> {
             known => known.to_owned(),
         };
         let name = meta(object, "name");
-        let ordinal = |pod: &str| pod.strip_prefix(name)?.strip_prefix('-')?.parse().ok();
-        let pods = cx
-            .children_of(object, Kind::Pod)
-            .into_iter()
-            .filter_map(|(key, pod)| Some((ordinal(&key.name)?, (key, pod))))
+        let pods = pods
+            .iter()
+            .filter_map(|(key, pod)| Some((ordinal(name, &key.name)?, (*key, *pod))))
             .collect();
         Self {
             object,
@@ -109,6 +126,7 @@ impl<'a> Set<'a> {
         let mut moved = false;
         for ordinal in self.ordinals.clone() {
             match self.pods.get(&ordinal) {
+                None if self.is_taken(cx, ordinal) => {}
                 None => {
                     self.add(cx, ordinal);
                     moved = true;
@@ -130,6 +148,21 @@ impl<'a> Set<'a> {
             }
         }
         moved
+    }
+
+    /// Whether another owner's pod has the name; it is reported once.
+    fn is_taken(&self, cx: &mut Context<'_>, ordinal: usize) -> bool {
+        let (set, pod) = (self.name(), format!("{}-{ordinal}", self.name()));
+        let Some(holder) = cx.get(Kind::Pod, &cx.key.namespace, &pod) else {
+            return false;
+        };
+        if cx.alarms.is_new(cx.key, ("taken", uid(holder)), cx.seen.at) {
+            let message =
+                format!("create Pod {pod} in StatefulSet {set} failed error: pods {pod:?} already exists");
+            let event = cx.event(self.event_source(), "Warning", "FailedCreate", &message);
+            cx.step(vec![event]);
+        }
+        true
     }
 
     fn add(&self, cx: &mut Context<'_>, ordinal: usize) {

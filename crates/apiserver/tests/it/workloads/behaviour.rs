@@ -167,7 +167,7 @@ async fn misdeclared_details_are_reported() {
     check(
         "simulate-logs",
         "x",
-        "unknown annotation equate.dev/simulate-logs has no effect; use equate.dev/simulate, equate.dev/simulate-exit-code, equate.dev/simulate-runs-for, equate.dev/simulate-log or equate.dev/simulate-log.CONTAINER",
+        "unknown annotation equate.dev/simulate-logs has no effect; use equate.dev/simulate, equate.dev/simulate.CONTAINER, equate.dev/simulate-exit-code, equate.dev/simulate-runs-for, equate.dev/simulate-log or equate.dev/simulate-log.CONTAINER",
     )
     .await;
 }

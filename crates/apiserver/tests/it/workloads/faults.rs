@@ -136,3 +136,107 @@ async fn unknown_fault_is_reported_and_ignored() {
         ]
     );
 }
+
+/// A pod with two init containers `first` and `second`, and two others `c` and `d`.
+fn crowd(name: &str, policy: &str, container: &str, fault: &str) -> Value {
+    let container = format!("equate.dev/simulate.{container}");
+    let of = |names: [&str; 2]| names.map(|name| json!({ "name": name, "image": "x" }));
+    json!({
+        "metadata": { "name": name, "annotations": { container: fault } },
+        "spec": {
+            "restartPolicy": policy,
+            "initContainers": of(["first", "second"]), "containers": of(["c", "d"]),
+        },
+    })
+}
+
+/// Phase, then the state and restarts of every container.
+fn parts(pod: &Value) -> String {
+    let mut out = pod["status"]["phase"].as_str().unwrap().to_owned();
+    for list in ["initContainerStatuses", "containerStatuses"] {
+        for status in pod["status"][list].as_array().unwrap() {
+            let (state, details) = status["state"].as_object().unwrap().iter().next().unwrap();
+            let reason = details["reason"].as_str().unwrap_or(state);
+            out.push_str(&format!(
+                " {}={reason}/{}",
+                status["name"].as_str().unwrap(),
+                status["restartCount"]
+            ));
+        }
+    }
+    out
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_container_fails() {
+    let check = async |policy: &str, container: &str, fault: &str, expected: &str| {
+        let world = world().await;
+        world.create("pods", crowd("p", policy, container, fault)).await;
+        seconds(15).await;
+        let found = parts(&world.get("pods", "p").await);
+        assert_eq!(found, expected, "{policy} {container} {fault}");
+    };
+    let crashed = "first=Completed/0 second=CrashLoopBackOff/2 c=PodInitializing/0 d=PodInitializing/0";
+    check("Always", "second", "Error", &format!("Pending {crashed}")).await;
+    check("OnFailure", "second", "OOMKilled", &format!("Pending {crashed}")).await;
+    let failed = "first=Error/0 second=PodInitializing/0 c=PodInitializing/0 d=PodInitializing/0";
+    check("Never", "first", "Error", &format!("Failed {failed}")).await;
+    let pulls = "first=ImagePullBackOff/0 second=PodInitializing/0 c=PodInitializing/0 d=PodInitializing/0";
+    check("Always", "first", "ImagePullBackOff", &format!("Pending {pulls}")).await;
+    let runs = "first=running/0 second=PodInitializing/0 c=PodInitializing/0 d=PodInitializing/0";
+    check("Never", "first", "Running", &format!("Pending {runs}")).await;
+    let ready = "first=Completed/0 second=Completed/0";
+    let half = format!("Running {ready} c=running/0 d=CrashLoopBackOff/2");
+    check("Always", "d", "CrashLoopBackOff", &half).await;
+    let half = format!("Failed {ready} c=Completed/0 d=Error/0");
+    check("Never", "d", "Error", &half).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_starts_once_its_init_container_is_repaired() {
+    let world = world().await;
+    let mut web = workload("deployments", "web", json!({}));
+    let initial = json!([{ "name": "migrate", "image": "x" }]);
+    web["spec"]["template"]["spec"]["initContainers"] = initial;
+    web["metadata"]["annotations"] = json!({ "equate.dev/simulate.migrate": "Error" });
+    world.create("deployments", web).await;
+    seconds(2).await;
+    let pod = world.list("pods").await.remove(0);
+    assert_eq!(
+        parts(&pod),
+        "Pending migrate=CrashLoopBackOff/1 c=PodInitializing/0"
+    );
+    assert_eq!(condition(&pod, "Initialized"), "False ContainersNotInitialized");
+    assert_eq!(condition(&pod, "Ready"), "False ContainersNotReady");
+    let unset = json!({ "metadata": { "annotations": { "equate.dev/simulate.migrate": null } } });
+    world.patch("deployments", "web", unset).await;
+    seconds(2).await;
+    let pod = world.list("pods").await.remove(0);
+    assert_eq!(parts(&pod), "Running migrate=Completed/1 c=running/0");
+    assert_eq!(condition(&pod, "Initialized"), "True ");
+    assert_eq!(condition(&pod, "Ready"), "True ");
+    let events = world.events().await;
+    let started = events.iter().filter(|e| e.starts_with("Pod Normal Started"));
+    assert_eq!(started.count(), 2, "{events:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn misspelt_outcome_of_a_container_is_reported() {
+    let world = world().await;
+    world.create("pods", crowd("a", "Always", "e", "Error")).await;
+    world
+        .create("pods", crowd("b", "Always", "c", "Unschedulable"))
+        .await;
+    seconds(2).await;
+    let events = world.events().await;
+    let said: Vec<&String> = events
+        .iter()
+        .filter(|e| e.contains("UnknownSimulation"))
+        .collect();
+    let absent =
+        "Pod Warning UnknownSimulation: equate.dev/simulate.e has no effect: the pods have no such container";
+    assert_eq!(said[0], absent);
+    let prefix = "Pod Warning UnknownSimulation: equate.dev/simulate.c: unknown value \"Unschedulable\" has no effect; use one of ";
+    assert!(said[1].starts_with(prefix), "{said:#?}");
+    assert_eq!(said.len(), 2);
+}

@@ -5,10 +5,12 @@ mod faults;
 mod jobs;
 mod kinds;
 mod nodes;
+mod ownership;
 mod recorded;
 mod rollouts;
 mod services;
 mod times;
+mod volumes;
 
 use crate::lifecycle::{Bench, pass};
 use equate_apiserver::{EmbeddedCluster, Profile, Simulation};
