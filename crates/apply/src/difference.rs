@@ -141,8 +141,8 @@ impl Walk {
             (b, a) if b == a || (!present(b) && !present(a)) => {}
             (b, a) => {
                 // kubectl stores a copy of the whole object in an annotation
-                let masked = self.secret
-                    && (matches!(root, "data" | "stringData") || path.contains("last-applied-configuration"));
+                let masked = self.secret && matches!(root, "data" | "stringData")
+                    || path.contains("last-applied-configuration");
                 let show = |value: Option<&Value>| {
                     let value = value.filter(|value| !value.is_null())?;
                     Some(if masked {

@@ -5,7 +5,7 @@
 //! is removed. Managers and keys are Flux's (`internal/controller/kustomization_controller.go`,
 //! `pkg/ssa/patch.go`).
 
-use equate_manifest::fieldpath::Set;
+use equate_manifest::fieldpath::{PathElement, Set};
 use equate_manifest::object::Object;
 use serde_json::{Value, json};
 
@@ -52,6 +52,79 @@ pub(crate) fn patch(live: &Object, manager: &str) -> Option<Vec<Value>> {
         patch.push(json!({ "op": "replace", "path": "/metadata/resourceVersion", "value": version }));
     }
     Some(patch)
+}
+
+/// The object after a takeover and an apply, by the answer to an apply before the takeover.
+pub(crate) fn foreseen(answer: &Object, manager: &str) -> Object {
+    let (taken, kept): (Vec<&Value>, Vec<&Value>) = bookings(answer)
+        .iter()
+        .partition(|entry| is_taken(entry, manager));
+    let kept = fields(kept);
+    let mut after = Value::Object(answer.0.clone());
+    remove(&mut after, &fields(taken).difference(&kept), Some(&kept));
+    for (place, keys) in [("annotations", &ANNOTATIONS[..]), ("labels", &LABELS[..])] {
+        if let Some(map) = after["metadata"][place].as_object_mut() {
+            map.retain(|key, _| !keys.contains(&key.as_str()));
+        }
+    }
+    Object::from_value(after).unwrap_or_else(|| answer.clone())
+}
+
+fn fields<'e>(entries: impl IntoIterator<Item = &'e Value>) -> Set {
+    let sets = entries
+        .into_iter()
+        .filter_map(|entry| Set::from_fields_v1(entry.get("fieldsV1")?).ok());
+    sets.fold(Set::default(), |all, some| all.union(&some))
+}
+
+/// Removes fields, except those with kept ones below.
+fn remove(value: &mut Value, gone: &Set, kept: Option<&Set>) {
+    let kept_below = |element: &PathElement| kept.and_then(|kept| kept.child(element));
+    for member in gone.members() {
+        if kept_below(member).is_none_or(Set::is_empty) {
+            remove_element(value, member);
+        }
+    }
+    for (element, below) in gone.children() {
+        if let Some(inner) = find_element(value, element) {
+            remove(inner, below, kept_below(element));
+        }
+    }
+}
+
+fn remove_element(value: &mut Value, element: &PathElement) {
+    match (value, element) {
+        (Value::Object(map), PathElement::Field(name)) => {
+            map.remove(&**name);
+        }
+        (Value::Array(items), element) => {
+            let mut at = 0..;
+            items.retain(|item| !is_item(element, at.next(), item));
+        }
+        _ => {}
+    }
+}
+
+fn find_element<'v>(value: &'v mut Value, element: &PathElement) -> Option<&'v mut Value> {
+    match (value, element) {
+        (Value::Object(map), PathElement::Field(name)) => map.get_mut(&**name),
+        (Value::Array(items), element) => {
+            let mut all = (0..).zip(items);
+            all.find_map(|(at, item)| is_item(element, Some(at), item).then_some(item))
+        }
+        _ => None,
+    }
+}
+
+fn is_item(element: &PathElement, at: Option<i64>, item: &Value) -> bool {
+    match element {
+        PathElement::Field(_) => false,
+        PathElement::Key(keys) => keys
+            .iter()
+            .all(|(name, wanted)| item.get(&**name).is_some_and(|found| found == wanted)),
+        PathElement::Value(wanted) => *item == **wanted,
+        PathElement::Index(index) => at == Some(*index),
+    }
 }
 
 fn leftovers<'a>(live: &'a Object, place: &str, keys: &'a [&'a str]) -> impl Iterator<Item = &'a str> {

@@ -116,7 +116,7 @@ impl Error {
                 Kind::Google => "check serviceaccount and its permissions for the bucket",
                 Kind::Azure => "check the keys of the Secret and their permissions for the container",
             }),
-            Reason::Unreachable => Some("check the endpoint, and that it is reachable from here"),
+            Reason::Unreachable => Some(equate_egress::UNREACHABLE),
             Reason::Tls => Some("check the host's certificate and the configured ca"),
             Reason::Timeout => Some("check the host, or allow a longer timeout"),
             Reason::Malformed => Some(match self.kind {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use equate_egress::{Admission, Egress, Outcome};
+use equate_egress::{Admission, Egress, Outcome, Silence};
 use jiff::Timestamp;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue};
 use reqwest::{Method, Url};
@@ -635,6 +635,7 @@ impl Bucket {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 admission.report(Outcome::Silent);
+                admission.because(Silence::of_request(&error));
                 let problem = transfer(error);
                 return Err(Refused {
                     may_pass: problem.reason == Reason::Unreachable,
@@ -730,12 +731,8 @@ fn transfer(error: reqwest::Error) -> Problem {
     let error = error.without_url();
     let (reason, text) = if is_tls(&error) {
         (Reason::Tls, "the connection is not trusted")
-    } else if error.is_timeout() {
-        (Reason::Unreachable, "it did not answer in time")
-    } else if error.is_connect() {
-        (Reason::Unreachable, "no connection")
     } else {
-        (Reason::Unreachable, "the connection broke")
+        (Reason::Unreachable, Silence::of_request(&error).words())
     };
     Problem::new(reason, text).because(error)
 }

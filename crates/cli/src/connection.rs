@@ -50,6 +50,8 @@ pub(crate) enum ConnectError {
     NoneSelected { directory: PathBuf },
     #[error("kubeconfig {} has no current context", paths(.files))]
     NoContext { files: Vec<PathBuf> },
+    #[error("kubeconfig {} is that of an `equate up` that has ended", .file.display())]
+    Ended { file: PathBuf },
     #[error("could not determine the working directory")]
     Directory(#[source] std::io::Error),
     #[error("could not read the kubeconfig {}", paths(.files))]
@@ -81,6 +83,9 @@ impl Failure for ConnectError {
             Self::Read { .. } | Self::Context { .. } => Some("select another with --kubeconfig or --context"),
             Self::NoContext { .. } => {
                 Some("select one with --context, or run `equate up` for a cluster of its own")
+            }
+            Self::Ended { .. } => {
+                Some("start it again, or select another cluster with KUBECONFIG or --kubeconfig")
             }
             Self::Directory(_) | Self::Use { .. } => None,
         }
@@ -212,6 +217,11 @@ impl Options {
         make: impl FnOnce(Config) -> Result<Client, kube::Error>,
     ) -> Result<Connection, ConnectError> {
         let Selection { files, source } = choice;
+        if let [file] = files.as_slice()
+            && workspace::has_ended(file)
+        {
+            return Err(ConnectError::Ended { file: file.clone() });
+        }
         let kubeconfig = read(&files)?;
         if let Some(context) = &self.context
             && !kubeconfig.contexts.iter().any(|known| known.name == *context)
@@ -406,6 +416,23 @@ mod tests {
             "",
             &place.path().join("mine"),
             "PLACE/me/.kube/config by ~/.kube/config",
+        );
+    }
+
+    #[tokio::test]
+    async fn the_kubeconfig_of_an_ended_up_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let kubeconfig = Workspace::claim(place.path()).unwrap().kubeconfig();
+        let options = Options {
+            kubeconfig: Some(kubeconfig),
+            context: None,
+        };
+        let error = options.connect().await.unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .ends_with("is that of an `equate up` that has ended"),
+            "{error}"
         );
     }
 

@@ -110,10 +110,10 @@ async fn events(
     colour: bool,
     end: impl Future<Output = ()>,
 ) -> Result<(), EventsError> {
-    let namespaces = args.scope.namespaces();
+    let (namespaces, subjects) = subjects(client, kinds, args).await?;
     let filter = Filter {
         kinds,
-        subjects: subjects(client, kinds, args, &namespaces).await?,
+        subjects,
         types: &args.types,
     };
     // the events of an object are in its namespace; those of its source may be in another
@@ -197,16 +197,17 @@ async fn subjects(
     client: &Client,
     kinds: &Kinds,
     args: &Args,
-    namespaces: &Namespaces,
-) -> Result<Option<Vec<Subject>>, EventsError> {
-    let Some(said) = &args.object else { return Ok(None) };
+) -> Result<(Namespaces, Option<Vec<Subject>>), EventsError> {
+    let Some(said) = &args.object else {
+        return Ok((args.scope.namespaces(), None));
+    };
     let (kind, name) = kinds.parse_one(std::slice::from_ref(said))?;
     let name = name.ok_or_else(|| EventsError::For(said.clone()))?;
-    let Namespaces::One(namespace) = namespaces else {
+    let (Namespaces::One(namespace), name) = args.scope.split(&name)? else {
         return Err(EventsError::AllNamespaces);
     };
     let mut subjects = vec![(kind.kind, namespace.clone(), name.clone())];
-    match objects::get(client, &kind, namespace, &name).await {
+    match objects::get(client, &kind, &namespace, &name).await {
         Ok(object) => {
             if let Ok((kind, namespace, name)) = source(kinds, &kind, &object) {
                 subjects.push((kind.kind, namespace, name));
@@ -216,7 +217,7 @@ async fn subjects(
         Err(RequestError::NotFound { .. }) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(Some(subjects))
+    Ok((Namespaces::One(namespace), Some(subjects)))
 }
 
 impl Filter<'_> {
@@ -286,8 +287,26 @@ fn row(event: &Event, wide: bool) -> Vec<Value> {
         text(&object.kind),
         text(&object.name)
     )));
-    row.push(Value::plain(text(&event.message)));
+    row.push(Value::plain(one_line(
+        event.message.as_deref().unwrap_or_default(),
+    )));
     row
+}
+
+/// The lines of a message, such as one for each object, as a list.
+pub(crate) fn one_line(message: &str) -> String {
+    let mut line = String::new();
+    for next in message.lines().map(str::trim).filter(|next| !next.is_empty()) {
+        if !line.is_empty() {
+            line.push_str(if line.ends_with([':', ',', ';']) {
+                " "
+            } else {
+                "; "
+            });
+        }
+        line.push_str(next);
+    }
+    line
 }
 
 /// The time of the last occurrence; for a repeated event also the count and the first time.

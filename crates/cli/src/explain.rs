@@ -15,19 +15,22 @@ mod tests;
 mod text;
 
 pub(crate) use applied::labelled_owner;
-pub(crate) use explanation::{Explanation, cause, explain};
+pub(crate) use explanation::Explanation;
 pub(crate) use text::TerminalSize;
 
 use crate::connection::{self, ConnectError};
+use crate::diagnosis::Node;
 use crate::document::{Form, document};
 use crate::failure::{Failure, is_broken_pipe};
-use crate::kinds::{KindError, Kinds};
+use crate::kinds::{KindError, Kinds, split_name};
 use crate::objects::RequestError;
 use crate::served::{self, Served, ServedError};
+use crate::status::UNSUPPORTED;
 use crate::table;
 use equate_api::meta::DEFAULT_NAMESPACE;
 use equate_apply::cluster::ApplyError;
 use equate_apply::id::ObjectId;
+use explanation::Body;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -73,7 +76,7 @@ pub(crate) struct Args {
 /// One object of any kind.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Named {
-    /// Kind and name of any object, such as `ks apps`, `deploy/web` or `deployment.apps/web`.
+    /// Kind and name of any object, such as `ks apps`, `deploy/web`, `deployment.apps/web` or `Deployment/shop/web`.
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=3)]
     what: Vec<String>,
     #[command(flatten)]
@@ -196,7 +199,8 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<ExitCode, ExplainEr
         colour: table::colour(),
     };
     let directory = std::env::current_dir().map_err(ExplainError::Directory)?;
-    let explanation = explain_named(&connection.client, kinds, &args, &directory).await?;
+    let kinds = kinds.in_up(connection.is_up());
+    let explanation = explain_named(&connection.client, &kinds, &args, &directory).await?;
     let text = match args.output {
         None => explanation.text(Timestamp::now(), size),
         Some(form) => document(&explanation.data(), form),
@@ -222,6 +226,28 @@ async fn explain_named(
     }
 }
 
+/// Explains an object in any served version; looks for its file from `directory`.
+pub(crate) async fn explain(
+    client: &Client,
+    kinds: &Kinds,
+    id: &ObjectId,
+    directory: &Path,
+) -> Result<Explanation, ExplainError> {
+    let mut explanation = explanation::explain(client, kinds, id, directory).await?;
+    if kinds.is_unreconciled(&id.group, &id.kind) {
+        explanation.body = Body::Object(Node::unsupported(id.to_string()));
+    }
+    Ok(explanation)
+}
+
+/// The cause of an object's state in one line, if it is not healthy and tells one.
+pub(crate) async fn cause(client: &Client, kinds: &Kinds, id: &ObjectId) -> Option<String> {
+    match kinds.is_unreconciled(&id.group, &id.kind) {
+        true => Some(UNSUPPORTED.to_owned()),
+        false => explanation::cause(client, kinds, id).await,
+    }
+}
+
 impl Named {
     /// Flux's names for its kinds come before the cluster's.
     pub(crate) async fn find(&self, client: &Client, kinds: &Kinds) -> Result<Target, ExplainError> {
@@ -231,10 +257,12 @@ impl Named {
         match kinds.parse_one(&self.what) {
             Ok((kind, name)) => {
                 let name = name.ok_or_else(|| ExplainError::MissingName(kind.kind.to_owned()))?;
-                let namespace = self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+                let given = self.namespace.as_deref();
+                let (own, name) = split_name(&name, given)?;
+                let namespace = own.or(given).unwrap_or(DEFAULT_NAMESPACE);
                 Ok(Target {
                     resource: kind.resource(),
-                    id: ObjectId::new(kind.group, kind.kind, namespace, &name),
+                    id: ObjectId::new(kind.group, kind.kind, namespace, name),
                 })
             }
             Err(KindError::Unknown(_)) => self.find_served(client).await,
@@ -251,13 +279,15 @@ impl Named {
         let name = words
             .next()
             .ok_or_else(|| ExplainError::MissingName(resource.kind.clone()))?;
-        // a slash in a name would be a subresource
-        if let Some(extra) = words.next().or_else(|| name.contains('/').then_some(name)) {
+        if let Some(extra) = words.next() {
             return Err(KindError::TooMany(extra.to_owned()).into());
         }
-        let namespace = match (namespaced, &self.namespace) {
+        let given = self.namespace.as_deref();
+        let (own, name) = split_name(name, given)?;
+        let namespace = match (namespaced, own.or(given)) {
+            (false, _) if own.is_some() => return Err(KindError::TooMany(name.to_owned()).into()),
             (false, _) => String::new(),
-            (true, Some(namespace)) => namespace.clone(),
+            (true, Some(namespace)) => namespace.to_owned(),
             (true, None) => self.cluster.namespace().unwrap_or_else(|| "default".to_owned()),
         };
         let id = ObjectId::new(&resource.group, &resource.kind, &namespace, name);

@@ -154,3 +154,11 @@ kind: HelmRelease
 metadata: {name: redis, namespace: flux-system}
 spec: {interval: 1m, chartRef: {kind: OCIRepository, name: redis}}
 "#;
+
+/// An object that no controller reconciles.
+pub(crate) const ALERT: &str = r#"
+apiVersion: notification.toolkit.fluxcd.io/v1beta3
+kind: Alert
+metadata: {name: al, namespace: flux-system}
+spec: {providerRef: {name: slack}, eventSources: [{kind: Kustomization, name: "*"}]}
+"#;

@@ -3,11 +3,12 @@
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::interrupt::interrupted;
-use crate::kinds::{Kind, KindError, Kinds};
+use crate::kinds::{Kind, KindError, Kinds, split_name};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
 use crate::status;
 use crate::table::{self, Table, Value};
 use crate::watch::{self, Event, Selectors};
+use equate_api::meta::DEFAULT_NAMESPACE;
 use equate_manifest::yaml;
 use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
@@ -60,9 +61,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Scope {
-    /// Namespace of the objects.
-    #[arg(short, long, default_value = equate_api::meta::DEFAULT_NAMESPACE, value_name = "NAMESPACE")]
-    namespace: String,
+    /// Namespace of the objects (default: `flux-system`).
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
     /// Select objects in all namespaces.
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     all_namespaces: bool,
@@ -135,7 +136,14 @@ enum Names {
     All,
     /// The objects of this name, of every kind.
     OfAll(String),
-    Each(Vec<(Kind, String)>),
+    Each(Vec<Named>),
+}
+
+#[derive(PartialEq, Eq)]
+struct Named {
+    kind: Kind,
+    namespace: String,
+    name: String,
 }
 
 impl Names {
@@ -143,42 +151,67 @@ impl Names {
         match self {
             Self::All => None,
             Self::OfAll(name) => Some(name),
-            Self::Each(named) => named.first().map(|(_, name)| name),
+            Self::Each(named) => named.first().map(|one| &one.name),
         }
     }
 
-    fn has(&self, kind: &Kind, name: &str) -> bool {
+    fn has(&self, kind: &Kind, object: &DynamicObject) -> bool {
+        let (namespace, name) = names(object);
         match self {
             Self::All => true,
             Self::OfAll(wanted) => wanted == name,
-            Self::Each(named) => named.iter().any(|(of, wanted)| of == kind && wanted == name),
+            Self::Each(named) => named
+                .iter()
+                .any(|one| one.kind == *kind && one.namespace == namespace && one.name == name),
         }
     }
 }
 
-/// The kinds and names of the arguments: kinds, one object, or several `KIND/NAME`.
-fn parse(kinds: &Kinds, words: &[String]) -> Result<(Vec<Kind>, Names), KindError> {
+/// The kinds, names and namespaces of the arguments: kinds, one object, or several `KIND/NAME`.
+fn parse(kinds: &Kinds, args: &Args) -> Result<(Vec<Kind>, Names, Namespaces), GetError> {
+    let (words, scope) = (&args.what, &args.scope);
+    let split = |name: &str| match scope.split(name)? {
+        (Namespaces::All, name) => Err(GetError::NameInAllNamespaces(name)),
+        (Namespaces::One(namespace), name) => Ok((namespace, name)),
+    };
+    let (mut all, mut named): (Vec<Kind>, Vec<Named>) = (Vec::new(), Vec::new());
     if words.len() == 1 || !words.iter().all(|word| word.contains('/')) {
         let (kinds, name) = kinds.parse(words)?;
-        let names = match (kinds.as_slice(), name) {
-            ([kind], Some(name)) => Names::Each(vec![(*kind, name)]),
-            (_, Some(name)) => Names::OfAll(name),
-            (_, None) => Names::All,
+        let Some(name) = name else {
+            return Ok((kinds, Names::All, scope.namespaces()));
         };
-        return Ok((kinds, names));
-    }
-    let (mut all, mut named): (Vec<Kind>, Vec<(Kind, String)>) = (Vec::new(), Vec::new());
-    for word in words {
-        let (kind, name) = kinds.parse_one(std::slice::from_ref(word))?;
-        let one = (kind, name.unwrap_or_default());
-        if !all.contains(&kind) {
-            all.push(kind);
+        let (namespace, name) = split(&name)?;
+        if let [kind] = kinds.as_slice() {
+            named.push(Named {
+                kind: *kind,
+                namespace,
+                name,
+            });
+            all = kinds;
+        } else {
+            return Ok((kinds, Names::OfAll(name), Namespaces::One(namespace)));
         }
-        if !named.contains(&one) {
-            named.push(one);
+    } else {
+        for word in words {
+            let (kind, name) = kinds.parse_one(std::slice::from_ref(word))?;
+            let (namespace, name) = split(&name.unwrap_or_default())?;
+            let one = Named {
+                kind,
+                namespace,
+                name,
+            };
+            if !all.contains(&kind) {
+                all.push(kind);
+            }
+            if !named.contains(&one) {
+                named.push(one);
+            }
         }
     }
-    Ok((all, Names::Each(named)))
+    let first = named.first().map(|one| one.namespace.clone());
+    let first = first.filter(|first| named.iter().all(|one| one.namespace == *first));
+    let namespaces = first.map_or(Namespaces::All, Namespaces::One);
+    Ok((all, Names::Each(named), namespaces))
 }
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), GetError> {
@@ -197,8 +230,19 @@ impl Scope {
         if self.all_namespaces {
             Namespaces::All
         } else {
-            Namespaces::One(self.namespace.clone())
+            let namespace = self.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
+            Namespaces::One(namespace.to_owned())
         }
+    }
+
+    /// The namespaces of an object that is called `NAME` or `NAMESPACE/NAME`, and its name.
+    pub(crate) fn split(&self, name: &str) -> Result<(Namespaces, String), KindError> {
+        let (namespace, name) = split_name(name, self.namespace.as_deref())?;
+        let namespaces = match namespace {
+            Some(namespace) if !self.all_namespaces => Namespaces::One(namespace.to_owned()),
+            _ => self.namespaces(),
+        };
+        Ok((namespaces, name.to_owned()))
     }
 }
 
@@ -210,11 +254,7 @@ async fn get(
     colour: bool,
     end: impl Future<Output = ()>,
 ) -> Result<(), GetError> {
-    let (kinds, names) = parse(kinds, &args.what)?;
-    let namespaces = args.scope.namespaces();
-    if let (Some(name), Namespaces::All) = (names.first(), &namespaces) {
-        return Err(GetError::NameInAllNamespaces(name.clone()));
-    }
+    let (kinds, names, namespaces) = parse(kinds, args)?;
     let query = Query {
         client,
         kinds,
@@ -239,10 +279,15 @@ async fn get(
 impl Query<'_> {
     /// The objects by kind. If several kinds are requested, those that are not served are skipped.
     async fn fetch(&self) -> Result<Vec<(Kind, Vec<DynamicObject>)>, GetError> {
-        if let (Names::Each(named), Namespaces::One(namespace)) = (&self.names, &self.namespaces) {
+        if let Names::Each(named) = &self.names {
             let mut found: Vec<(Kind, Vec<DynamicObject>)> =
                 self.kinds.iter().map(|kind| (*kind, Vec::new())).collect();
-            for (kind, name) in named {
+            for Named {
+                kind,
+                namespace,
+                name,
+            } in named
+            {
                 let object = objects::get(self.client, kind, namespace, name).await?;
                 if let Some((_, objects)) = found.iter_mut().find(|(other, _)| other == kind) {
                     objects.push(object);
@@ -279,7 +324,7 @@ impl Query<'_> {
     }
 
     fn selects(&self, kind: &Kind, object: &DynamicObject) -> bool {
-        let named = self.names.has(kind, names(object).1);
+        let named = self.names.has(kind, object);
         let selected = self.args.status_selector.as_ref().is_none_or(|(kind, status)| {
             let conditions = object.data["status"]["conditions"].as_array();
             conditions.into_iter().flatten().any(|condition| {
@@ -338,7 +383,7 @@ impl Query<'_> {
         let several = self.kinds.len() > 1;
         let streams = kinds.iter().map(|kind| {
             let selectors = match &self.names {
-                Names::Each(named) if named.len() == 1 => Selectors::named(&named[0].1),
+                Names::Each(named) if named.len() == 1 => Selectors::named(&named[0].name),
                 Names::OfAll(name) => Selectors::named(name),
                 Names::Each(_) | Names::All => Selectors::default(),
             };
@@ -561,8 +606,8 @@ fn suspended(object: &DynamicObject) -> &'static str {
 /// The status of the Ready condition, and its text.
 pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str, String) {
     let ready = condition(object, "Ready");
-    match (ready, kind.controller) {
-        (Some(_), _) => {
+    match ready {
+        Some(_) => {
             let status = text(ready, "status");
             let reason = match status {
                 "True" => "",
@@ -570,8 +615,9 @@ pub(crate) fn readiness<'a>(kind: &Kind, object: &'a DynamicObject) -> (&'a str,
             };
             (status, status::line(reason, text(ready, "message")))
         }
-        (None, Some(_)) => ("Unknown", status::NOT_RECONCILED.to_owned()),
-        (None, None) => ("Unknown", status::UNSUPPORTED.to_owned()),
+        None if kind.is_unsupported() => ("Unknown", status::UNSUPPORTED.to_owned()),
+        None if objects::is_static(kind, &object.data["spec"]) => ("True", objects::STATIC.to_owned()),
+        None => ("Unknown", status::NOT_RECONCILED.to_owned()),
     }
 }
 

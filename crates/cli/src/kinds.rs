@@ -27,7 +27,11 @@ pub(crate) struct Kind {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Kinds(Vec<Kind>);
+pub(crate) struct Kinds {
+    all: Vec<Kind>,
+    /// Whether no other controllers may serve them, as in the cluster of `equate up`.
+    alone: bool,
+}
 
 /// Flux's groups, in the order of `get all`; kinds of other groups come last.
 const GROUPS: [&str; 6] = [
@@ -183,11 +187,22 @@ pub(crate) enum KindError {
     Several(String),
     #[error("unexpected argument {0:?}")]
     TooMany(String),
+    #[error("{name} is in namespace {namespace}, and --namespace says {given}")]
+    OtherNamespace {
+        name: String,
+        namespace: String,
+        given: String,
+    },
 }
 
 impl Failure for KindError {
     fn hint(&self) -> Option<&'static str> {
-        Some("use the names of Flux or kubectl: kustomizations or ks, sources git or gitrepo, hr, ...")
+        match self {
+            Self::OtherNamespace { .. } => Some("leave out --namespace, or the namespace before the name"),
+            Self::Unknown(_) | Self::NotInFamily { .. } | Self::Several(_) | Self::TooMany(_) => Some(
+                "use the names of Flux or kubectl: kustomizations or ks, sources git or gitrepo, hr, ...",
+            ),
+        }
     }
 }
 
@@ -256,7 +271,7 @@ impl Kind {
 impl Kinds {
     /// The groups and kinds that nothing here reconciles.
     pub(crate) fn without_controller(&self) -> impl Iterator<Item = (String, String)> {
-        let kinds = self.0.iter().filter(|kind| kind.is_unsupported());
+        let kinds = self.all.iter().filter(|kind| kind.is_unsupported());
         kinds.map(|kind| (kind.group.to_owned(), kind.kind.to_owned()))
     }
 
@@ -273,17 +288,38 @@ impl Kinds {
                 .position(|group| *group == kind.group)
                 .unwrap_or(GROUPS.len())
         });
-        Self(kinds)
+        Self {
+            all: kinds,
+            alone: false,
+        }
+    }
+
+    /// The same kinds in a cluster that `equate up` serves, or in another one.
+    #[must_use]
+    pub(crate) fn in_up(&self, in_up: bool) -> Self {
+        Self {
+            alone: in_up,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn are_in_up(&self) -> bool {
+        self.alone
+    }
+
+    /// Whether objects of this kind are stored, and nothing in the cluster reconciles them.
+    pub(crate) fn is_unreconciled(&self, group: &str, kind: &str) -> bool {
+        self.alone && self.find(group, kind).is_some_and(Kind::is_unsupported)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Kind> {
-        self.0.iter()
+        self.all.iter()
     }
 
     /// The plural of each kind and its shortest name, for completion.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         let mut names = vec!["all"];
-        for kind in &self.0 {
+        for kind in &self.all {
             names.extend(kind.family);
             names.push(kind.plural);
             let short = kind.aliases.iter().filter(|name| !ONLY_IN_FAMILY.contains(name));
@@ -295,28 +331,29 @@ impl Kinds {
     }
 
     pub(crate) fn named(&self, kind: &str) -> Option<&Kind> {
-        self.0.iter().find(|known| known.kind == kind)
+        self.all.iter().find(|known| known.kind == kind)
     }
 
     pub(crate) fn find(&self, group: &str, kind: &str) -> Option<&Kind> {
-        self.0.iter().find(|known| known.is(group, kind))
+        self.all.iter().find(|known| known.is(group, kind))
     }
 
-    /// Parses kinds and an optional name: `all`, `sources`, `sources git [NAME]`, `ks [NAME]`, `ks/NAME`.
+    /// Parses kinds and an optional name: `all`, `sources`, `sources git [NAME]`, `ks [NAME]`, `ks/NAME`,
+    /// `ks/NAMESPACE/NAME`, whose name is `NAMESPACE/NAME`.
     pub(crate) fn parse(&self, words: &[String]) -> Result<(Vec<Kind>, Option<String>), KindError> {
         let mut words = words.iter().flat_map(|word| match word.split_once('/') {
             Some((kind, name)) => vec![kind.to_owned(), name.to_owned()],
             None => vec![word.clone()],
         });
         let Some(first) = words.next() else {
-            return Ok((self.0.clone(), None));
+            return Ok((self.all.clone(), None));
         };
         let name = first.to_lowercase();
         let family = self.family(&name);
         let kinds = if name == "all" {
-            self.0.clone()
+            self.all.clone()
         } else if family.is_empty() {
-            let mut known = self.0.iter();
+            let mut known = self.all.iter();
             let known = known.find(|kind| kind.is_called(&name) && !ONLY_IN_FAMILY.contains(&name.as_str()));
             vec![*known.ok_or(KindError::Unknown(first))?]
         } else {
@@ -342,8 +379,30 @@ impl Kinds {
     /// The kinds of a family, named in the singular or plural; empty if there is no such family.
     fn family(&self, name: &str) -> Vec<Kind> {
         let is = |family: &str| family == name || family.strip_suffix('s') == Some(name);
-        let kinds = self.0.iter().filter(|kind| kind.family.is_some_and(is));
+        let kinds = self.all.iter().filter(|kind| kind.family.is_some_and(is));
         kinds.copied().collect()
+    }
+}
+
+/// Splits `NAMESPACE/NAME`, as in output, or a name alone. The namespace must be the given one.
+pub(crate) fn split_name<'n>(
+    name: &'n str,
+    given: Option<&str>,
+) -> Result<(Option<&'n str>, &'n str), KindError> {
+    let Some((namespace, own)) = name.split_once('/') else {
+        return Ok((None, name));
+    };
+    // another slash in a name would be a subresource
+    if own.is_empty() || own.contains('/') {
+        return Err(KindError::TooMany(name.to_owned()));
+    }
+    match given.filter(|given| *given != namespace) {
+        Some(given) => Err(KindError::OtherNamespace {
+            name: own.to_owned(),
+            namespace: namespace.to_owned(),
+            given: given.to_owned(),
+        }),
+        None => Ok((Some(namespace), own)),
     }
 }
 
@@ -436,7 +495,7 @@ mod tests {
     #[test]
     fn controller_replaces_the_kind_of_the_table() {
         let set = equate_controllers::all();
-        let list = |kinds: &Kinds| -> Vec<&str> { kinds.0.iter().map(|kind| kind.kind).collect() };
+        let list = |kinds: &Kinds| -> Vec<&str> { kinds.all.iter().map(|kind| kind.kind).collect() };
         let before = Kinds::of(set.iter());
         let after = Kinds::of(set.iter().chain([&IMAGE_REPOSITORIES]));
         assert_eq!(list(&before), list(&after));
@@ -457,7 +516,7 @@ mod tests {
         };
         let scratch: &'static About = Box::leak(Box::new(scratch));
         let kinds = Kinds::of([scratch].into_iter().chain(equate_controllers::all().iter()));
-        let listed: Vec<&str> = kinds.0.iter().map(|kind| kind.kind).collect();
+        let listed: Vec<&str> = kinds.all.iter().map(|kind| kind.kind).collect();
         assert_eq!(
             listed.join(" "),
             "GitRepository OCIRepository HelmRepository HelmChart Bucket ExternalArtifact ArtifactGenerator \
@@ -468,7 +527,7 @@ mod tests {
 
     #[test]
     fn kinds_match_the_definitions() {
-        let kinds = Kinds::of(equate_controllers::all().iter()).0;
+        let kinds = Kinds::of(equate_controllers::all().iter()).all;
         let mut ours: Vec<String> = kinds
             .iter()
             .map(|kind| format!("{}.{}", kind.plural, kind.group))

@@ -159,6 +159,14 @@ pub(crate) fn text<'a>(condition: Option<&'a Value>, field: &str) -> &'a str {
         .unwrap_or_default()
 }
 
+/// The status of an object that needs no reconciliation.
+pub(crate) const STATIC: &str = "static: nothing to reconcile";
+
+/// Whether no controller reconciles it: the charts of an OCI registry ask the registry themselves.
+pub(crate) fn is_static(kind: &Kind, spec: &Value) -> bool {
+    kind.kind == "HelmRepository" && spec["type"] == "oci"
+}
+
 pub(crate) fn names(object: &DynamicObject) -> (&str, &str) {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     (namespace, object.metadata.name.as_deref().unwrap_or_default())

@@ -5,6 +5,7 @@ use crate::failure::{Failure, is_broken_pipe};
 use crate::get::{Scope, revision};
 use crate::kinds::{Kind, KindError, Kinds, with_article};
 use crate::objects::{self, Namespaces, RequestError, condition, names, text};
+use crate::status::UNSUPPORTED;
 use crate::watch::watch_object;
 use equate_api::meta::{Duration, FORCE_AT, REQUESTED_AT, RESET_AT};
 use futures::StreamExt;
@@ -69,10 +70,7 @@ pub(crate) enum ReconcileError {
     NoStatus(&'static str),
     #[error(transparent)]
     Request(#[from] RequestError),
-    #[error(
-        "{} is stored and not reconciled: `equate up` has no controller for {kind} yet",
-        with_article(kind)
-    )]
+    #[error("{} is {UNSUPPORTED}", with_article(kind))]
     Unsupported { kind: &'static str },
     #[error("--{flag} is for HelmReleases, not for {}", with_article(kind))]
     OnlyReleases { flag: &'static str, kind: &'static str },
@@ -175,13 +173,13 @@ async fn reconcile(
 ) -> Result<(), ReconcileError> {
     let (kind, name) = kinds.parse_one(&args.what)?;
     let name = name.ok_or(ReconcileError::MissingName(kind.kind))?;
+    check_supported(&kind, in_up)?;
     if !kind.reports {
         return Err(ReconcileError::NoStatus(kind.kind));
     }
-    let Namespaces::One(namespace) = args.scope.namespaces() else {
+    let (Namespaces::One(namespace), name) = args.scope.split(&name)? else {
         return Err(ReconcileError::AllNamespaces);
     };
-    check_supported(&kind, in_up)?;
     let more = requests(&kind, args)?;
     let object = objects::get(client, &kind, &namespace, &name).await?;
     if args.with_source {
@@ -237,8 +235,8 @@ async fn reconcile_one(
             what: what(kind, namespace, name),
         });
     }
-    if is_static(kind, &object) {
-        let line = format!("{}/{name} is static: nothing to reconcile", kind.singular());
+    if objects::is_static(kind, &object.data["spec"]) {
+        let line = format!("{}/{name} is {}", kind.singular(), objects::STATIC);
         return writeln!(out, "{line}").map_err(ReconcileError::Output);
     }
     let token = Timestamp::now().to_string();
@@ -250,11 +248,6 @@ async fn reconcile_one(
     objects::patch(client, kind, namespace, name, &request).await?;
     let done = wait_until_ready(client, kind, namespace, name, &Goal::Answered(token), timeout).await?;
     writeln!(out, "{}", outcome(kind, &done)).map_err(ReconcileError::Output)
-}
-
-/// Whether no controller answers a request for it: its charts ask the registry themselves.
-fn is_static(kind: &Kind, object: &DynamicObject) -> bool {
-    kind.kind == "HelmRepository" && object.data["spec"]["type"] == "oci"
 }
 
 pub(crate) fn outcome(kind: &Kind, object: &DynamicObject) -> String {

@@ -206,7 +206,13 @@ impl Objects {
         if !kind.suspends {
             return Err(SuspendError::NotSuspendable(kind.kind));
         }
-        let namespaces = self.scope.namespaces();
+        let (namespaces, name) = match name {
+            None => (self.scope.namespaces(), None),
+            Some(name) => {
+                let (namespaces, name) = self.scope.split(&name)?;
+                (namespaces, Some(name))
+            }
+        };
         let objects = match (name, self.all) {
             (Some(name), true) => return Err(SuspendError::NameAndAll(name)),
             (None, false) => return Err(SuspendError::MissingName(kind.kind)),

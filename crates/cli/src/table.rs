@@ -2,6 +2,7 @@
 
 use console::{Style, measure_text_width};
 use equate_manifest::go::duration;
+use std::ffi::OsString;
 
 /// The spaces between columns.
 const GAP: usize = 3;
@@ -76,7 +77,13 @@ impl Value {
 }
 
 pub(crate) fn colour() -> bool {
-    std::io::IsTerminal::is_terminal(&std::io::stdout()) && std::env::var_os("NO_COLOR").is_none()
+    let set = |name: &str| std::env::var_os(name);
+    std::io::IsTerminal::is_terminal(&std::io::stdout()) && colour_of(set("NO_COLOR").is_some(), set("TERM"))
+}
+
+/// Whether these variables allow colour on a terminal.
+fn colour_of(no_color: bool, term: Option<OsString>) -> bool {
+    !no_color && term.is_none_or(|term| term != "dumb")
 }
 
 impl Table {
@@ -180,6 +187,17 @@ mod tests {
         let mut table = Table::new(vec!["MESSAGE"], false);
         table.row(vec![Value::plain("a\u{1b}[2J\tb\u{7}")]);
         assert_eq!(table.take(), "MESSAGE\na[2J b\n");
+    }
+
+    #[test]
+    fn variables_turn_colour_off() {
+        let check = |no_color: bool, term: Option<&str>, expected: bool| {
+            assert_eq!(colour_of(no_color, term.map(Into::into)), expected);
+        };
+        check(false, Some("xterm"), true);
+        check(false, None, true);
+        check(false, Some("dumb"), false);
+        check(true, Some("xterm"), false);
     }
 
     #[test]

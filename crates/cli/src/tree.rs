@@ -10,16 +10,19 @@ use crate::objects::{self, Namespaces, RequestError};
 use crate::schemaless::{self, GroupKind};
 use crate::status::{self, StatusText};
 use crate::table::{self, Table, Value};
+use crate::up::{State, state_and_message};
 use equate_apply::cluster::{ApplyError, Cluster};
 use equate_apply::health::{self, Health};
 use equate_apply::id::{ObjectId, ParseIdError};
+use equate_manifest::object::Object;
 use equate_manifest::yaml;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Client;
 use kube::api::DynamicObject;
 use release::ChartSeen;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Duration;
@@ -169,7 +172,7 @@ async fn tree(
         });
     }
     let name = name.ok_or(TreeError::MissingName(kind.kind))?;
-    let Namespaces::One(namespace) = args.scope.namespaces() else {
+    let (Namespaces::One(namespace), name) = args.scope.split(&name)? else {
         return Err(TreeError::AllNamespaces(kind.kind));
     };
     let reader = Reader {
@@ -229,8 +232,8 @@ impl Reader<'_> {
                 .try_collect()
                 .await?;
             let value = serde_json::to_value(&object).map_err(TreeError::Json)?;
-            let health = equate_manifest::object::Object::from_value(value)
-                .map_or_else(Health::not_found, |object| judged(&object));
+            let health = Object::from_value(value)
+                .map_or_else(Health::not_found, |object| judged(Some(&kind), &object));
             Ok(Node {
                 id,
                 chart: is_release.then(|| ChartSeen::of(&object)).flatten(),
@@ -286,7 +289,7 @@ impl Reader<'_> {
         }
         let found = self.cluster.get(&id, &version, READ_TIMEOUT).await;
         let health = match found {
-            Ok(Some(object)) => self.unjudged(&id).unwrap_or_else(|| judged(&object)),
+            Ok(Some(object)) => self.unjudged(&id).unwrap_or_else(|| judged(kind, &object)),
             Ok(None) => Health::not_found(),
             Err(source) => {
                 let source = Box::new(source);
@@ -318,11 +321,57 @@ impl Node {
     }
 }
 
-fn judged(object: &equate_manifest::object::Object) -> Health {
+/// The health of an object; of one with a controller here, as `equate up` shows it.
+fn judged(kind: Option<&Kind>, object: &Object) -> Health {
     let text = StatusText::of(object);
-    Health {
+    let health = Health {
         status: text.status,
         message: text.line(),
+    };
+    match kind.filter(|kind| kind.controller.is_some()) {
+        Some(kind) if health.status != health::Status::Terminating => reconciled(kind, object, health),
+        _ => health,
+    }
+}
+
+fn reconciled(kind: &Kind, object: &Object, health: Health) -> Health {
+    let field = |name: &str| object.0.get(name).unwrap_or(&Json::Null);
+    let (spec, status) = (field("spec"), field("status"));
+    let suspended = spec["suspend"] == true;
+    if objects::is_static(kind, spec) && !suspended {
+        return Health {
+            status: health::Status::Current,
+            ..health
+        };
+    }
+    let Ok(conditions) = serde_json::from_value::<Option<Vec<Condition>>>(status["conditions"].clone())
+    else {
+        return health;
+    };
+    let meta = ObjectMeta {
+        generation: field("metadata")["generation"].as_i64(),
+        ..ObjectMeta::default()
+    };
+    let conditions = conditions.unwrap_or_default();
+    let observed = status["observedGeneration"].as_i64();
+    let (state, message) = state_and_message(&meta, suspended, &conditions, observed);
+    match state {
+        State::Ready => Health {
+            status: health::Status::Current,
+            ..health
+        },
+        State::Failed => Health {
+            status: health::Status::Failed,
+            ..health
+        },
+        State::Waiting => Health {
+            status: health::Status::InProgress,
+            ..health
+        },
+        State::Idle | State::Kept => Health {
+            status: health::Status::Unknown,
+            message,
+        },
     }
 }
 

@@ -203,12 +203,19 @@ pub(crate) fn live_kubeconfig(from: &Path) -> Option<PathBuf> {
 
 /// Whether this is the kubeconfig of a running `equate up`.
 pub(crate) fn is_live(kubeconfig: &Path) -> bool {
-    let is_ours = kubeconfig
-        .parent()
-        .is_some_and(|parent| parent.ends_with(DIRECTORY));
     let claim = || File::open(kubeconfig.with_file_name("pid")).ok();
     let runs = |claim: File| matches!(claim.try_lock_shared(), Err(TryLockError::WouldBlock));
-    is_ours && kubeconfig.ends_with("kubeconfig") && kubeconfig.is_file() && claim().is_some_and(runs)
+    is_ours(kubeconfig) && kubeconfig.is_file() && claim().is_some_and(runs)
+}
+
+/// Whether this is the kubeconfig of an `equate up` that runs no more.
+pub(crate) fn has_ended(kubeconfig: &Path) -> bool {
+    is_ours(kubeconfig) && !is_live(kubeconfig)
+}
+
+fn is_ours(kubeconfig: &Path) -> bool {
+    let parent = kubeconfig.parent();
+    parent.is_some_and(|parent| parent.ends_with(DIRECTORY)) && kubeconfig.ends_with("kubeconfig")
 }
 
 fn failed(path: &Path) -> impl Fn(std::io::Error) -> ClaimError + '_ {

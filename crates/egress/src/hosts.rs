@@ -12,6 +12,8 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::silence::{CLOSED, Silence};
+
 /// Requests of a namespace to one host at once.
 const PER_HOST: usize = 8;
 /// Requests of a namespace at once.
@@ -31,8 +33,9 @@ const FORGOTTEN_AT_ONCE: usize = 16;
 /// A host is closed for a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{host} did not answer {failures} times in a row; requests of namespace {namespace} to it wait for {}s more",
-    after.as_secs().max(1)
+    "{host} did not answer {failures} {CLOSED} {namespace} to it wait for {}s more{}",
+    after.as_secs().max(1),
+    why.map(|why| format!(" ({})", why.words())).unwrap_or_default()
 )]
 pub struct Refusal {
     /// The host.
@@ -43,6 +46,8 @@ pub struct Refusal {
     pub failures: u32,
     /// When the host is tried again.
     pub after: Duration,
+    /// Why it did not answer, if that was reported.
+    pub why: Option<Silence>,
 }
 
 /// How a request ended.
@@ -96,6 +101,8 @@ struct Host {
     /// Requests under way or waiting.
     users: usize,
     failures: u32,
+    /// Why it did not answer.
+    why: Option<Silence>,
     /// The host is closed until then.
     closed: Option<Instant>,
     /// The place among the failed hosts, if it has one.
@@ -118,6 +125,7 @@ impl Default for Host {
             slots: Arc::new(Semaphore::new(PER_HOST)),
             users: 0,
             failures: 0,
+            why: None,
             closed: None,
             filed: None,
         }
@@ -128,6 +136,7 @@ impl Default for Host {
 pub struct Admission {
     user: User,
     outcome: Option<Outcome>,
+    why: Option<Silence>,
     _slots: [OwnedSemaphorePermit; 2],
 }
 
@@ -145,12 +154,17 @@ impl Admission {
     pub fn report(&mut self, outcome: Outcome) {
         self.outcome.get_or_insert(outcome);
     }
+
+    /// Adds why the host did not answer: later refusals say it.
+    pub fn because(&mut self, why: Silence) {
+        self.why = Some(why);
+    }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
         if let Some(outcome) = self.outcome {
-            self.user.ended(outcome);
+            self.user.ended(outcome, self.why);
         }
     }
 }
@@ -163,7 +177,7 @@ struct User {
 }
 
 impl User {
-    fn ended(&self, outcome: Outcome) {
+    fn ended(&self, outcome: Outcome, why: Option<Silence>) {
         let mut known = lock(&self.known);
         let Some(host) = known.host(&self.namespace, &self.host) else {
             return;
@@ -171,6 +185,7 @@ impl User {
         match outcome {
             Outcome::Answered => (host.failures, host.closed) = (0, None),
             Outcome::Silent => {
+                host.why = why;
                 host.failures = host.failures.saturating_add(1);
                 if let Some(doublings) = host.failures.checked_sub(FAILURES_MAX) {
                     let delay = CLOSED_FIRST.saturating_mul(1 << doublings.min(8)).min(CLOSED_MAX);
@@ -275,6 +290,7 @@ impl Known {
             namespace: namespace.to_owned(),
             failures: pair.failures,
             after: closed - now,
+            why: pair.why,
         })
     }
 }
@@ -297,6 +313,7 @@ impl Hosts {
             (Ok(first), Ok(second)) => Ok(Admission {
                 user,
                 outcome: None,
+                why: None,
                 _slots: [first, second],
             }),
             // never closed, but the type allows it
@@ -305,6 +322,7 @@ impl Hosts {
                 namespace: namespace.to_owned(),
                 failures: 0,
                 after: CLOSED_FIRST,
+                why: None,
             }),
         }
     }
@@ -355,11 +373,9 @@ mod tests {
 
     async fn fail(hosts: &Hosts, namespace: &str, host: &str, times: u32) {
         for _ in 0..times {
-            hosts
-                .enter(namespace, host)
-                .await
-                .unwrap()
-                .report(Outcome::Silent);
+            let mut admission = hosts.enter(namespace, host).await.unwrap();
+            admission.report(Outcome::Silent);
+            admission.because(Silence::Unresolved);
         }
     }
 
@@ -369,6 +385,10 @@ mod tests {
         fail(&hosts, "a", "Silent:443", FAILURES_MAX).await;
         let refusal = hosts.enter("a", "silent:443").await.unwrap_err();
         assert_eq!((refusal.failures, refusal.after), (FAILURES_MAX, CLOSED_FIRST));
+        assert_eq!(
+            Silence::in_message(&refusal.to_string()),
+            Some(Silence::Unresolved)
+        );
         assert!(hosts.enter("b", "silent:443").await.is_ok());
         assert!(hosts.enter("a", "other:443").await.is_ok());
         // one trial after the pause, and the others wait for its outcome

@@ -6,6 +6,7 @@
 //! | `dial` | names are resolved, checked and dialled in one step; deadlines |
 //! | `proxy` | proxies of HTTP clients |
 //! | `hosts` | the number of requests at once per namespace and host, and hosts that do not answer |
+//! | `silence` | why a host gives no answer, in the words of all clients |
 //! | `memory` | the memory of answers that are kept whole |
 //! | `watches` | the number of watches per namespace and host |
 //! | `substitutes` | directories of this machine that stand for places of hosts |
@@ -18,6 +19,7 @@ mod dial;
 mod hosts;
 mod memory;
 mod proxy;
+mod silence;
 mod substitutes;
 mod watches;
 
@@ -34,6 +36,7 @@ pub use hosts::{Admission, HostShare, Hosts, Outcome, Refusal};
 pub use ipnet::IpNet;
 pub use memory::{Displaced, HeldAnswer, Memory, RetryPauses};
 pub use proxy::{Proxy, ProxyError};
+pub use silence::{Silence, UNREACHABLE};
 pub use substitutes::{Substitute, Substitutes};
 pub use watches::{TooManyWatches, WatchSlot};
 

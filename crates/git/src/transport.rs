@@ -166,7 +166,7 @@ impl Failure {
             Kind::RepositoryNotFound => Some(
                 "check the path; hosts also answer this when credentials are missing or lack read access",
             ),
-            Kind::Unreachable => Some("check the host's name and port, and that it is reachable from here"),
+            Kind::Unreachable => Some(equate_egress::UNREACHABLE),
             Kind::Tls => Some("check the host's certificate and the configured ca"),
             Kind::Timeout => Some("check the host, or allow a longer timeout"),
             Kind::Protocol => Some("check that the url is that of a git repository"),

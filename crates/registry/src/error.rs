@@ -117,7 +117,7 @@ impl Error {
             Reason::NotFound => {
                 Some("check the name; registries also answer this when credentials lack read access")
             }
-            Reason::Unreachable => Some("check the host's name and port, and that it is reachable from here"),
+            Reason::Unreachable => Some(equate_egress::UNREACHABLE),
             Reason::Tls => Some("check the host's certificate and the configured ca"),
             Reason::Timeout => Some("check the host, or allow a longer timeout"),
             Reason::Malformed => Some("check that the url is that of an oci registry"),

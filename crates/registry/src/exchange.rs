@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use equate_egress::{Admission, HeldAnswer, Outcome};
+use equate_egress::{Admission, HeldAnswer, Outcome, Silence};
 use jiff::Timestamp;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode, Url};
@@ -254,6 +254,7 @@ impl Remote {
                 })
             }
             Ok(Err(error)) => {
+                admission.because(Silence::of_request(&error));
                 let (problem, outcome) = transfer(error);
                 // a registry without TLS has answered, in its way
                 let is_plain =
@@ -333,12 +334,8 @@ fn transfer(error: reqwest::Error) -> (Problem, Outcome) {
     let error = error.without_url();
     let (reason, text) = if find_tls(&error).is_some() {
         (Reason::Tls, "the connection is not trusted")
-    } else if error.is_timeout() {
-        (Reason::Unreachable, "it did not answer in time")
-    } else if error.is_connect() {
-        (Reason::Unreachable, "no connection")
     } else {
-        (Reason::Unreachable, "the connection broke")
+        (Reason::Unreachable, Silence::of_request(&error).words())
     };
     (Problem::new(reason, text).because(error), Outcome::Silent)
 }

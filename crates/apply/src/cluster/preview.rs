@@ -8,7 +8,9 @@ use crate::difference;
 use crate::id::ObjectId;
 use crate::ignored;
 use crate::observed::Observed;
-use crate::plan::{self, KeepReason, Memory, PatchReason, Plan, Presence, Stage, Step};
+use crate::plan::{self, KeepReason, Memory, Plan, Presence, Stage, Step};
+use crate::policy::Mode;
+use crate::takeover;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -160,8 +162,15 @@ impl Cluster {
             }
             other => other?,
         };
-        let changes = live.map_or_else(Vec::new, |live| difference::differences(&live, &answer.object));
-        if changes.is_empty() && reason != PatchReason::Takeover {
+        let manager = execution.by().field_manager;
+        let takes = desired.policy.mode != Mode::Merge && takeover::needed(&answer.object, manager);
+        let after = match takes {
+            true => takeover::foreseen(&answer.object, manager),
+            false => answer.object,
+        };
+        let changes = live.map_or_else(Vec::new, |live| difference::differences(&live, &after));
+        // a takeover alone changes only managers
+        if changes.is_empty() {
             return Ok(Step::Keep(id, KeepReason::Unchanged));
         }
         Ok(Step::Patch {

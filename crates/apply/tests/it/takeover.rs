@@ -55,3 +55,50 @@ async fn merge_leaves_it() {
     assert_eq!(data, r#"{"color":"green","old":"1"}"#);
     check("again", &again, "keep ConfigMap/default/settings (unchanged)");
 }
+
+#[tokio::test]
+async fn a_preview_foresees_the_takeover() {
+    let mut world = World::start().await;
+    world.run(&settings("")).await;
+    let uri = "/api/v1/namespaces/default/configmaps/settings?fieldManager=kubectl-patch";
+    let by_hand = async |patch: &str| {
+        let kind = "application/merge-patch+json";
+        world.send("PATCH", uri, kind, patch).await;
+    };
+    by_hand(r#"{"metadata":{"labels":{"team":"a"}},"data":{"extra":"hand"}}"#).await;
+    let foreseen = async |world: &mut World| {
+        let (plan, desired) = world.plan(&settings("")).await;
+        let owner = world.owner.clone();
+        let options = world.options(&owner);
+        let execution = equate_apply::cluster::Execution::new(&options);
+        let preview = world.cluster.preview(&plan, &desired, &execution).await;
+        preview.plan.to_string()
+    };
+    check(
+        "added",
+        &foreseen(&mut world).await,
+        r#"
+        patch ConfigMap/default/settings (taken over from kubectl)
+            - .data.extra: "hand"
+            - .metadata.labels.team: "a"
+        "#,
+    );
+    world.run(&settings("")).await;
+    let data = world.value("default_settings__ConfigMap", "v1", "/data").await;
+    assert_eq!(data, r#"{"color":"green"}"#);
+
+    // the same value by another manager: no field changes
+    world
+        .send(
+            "PATCH",
+            uri,
+            "application/merge-patch+json",
+            r#"{"data":{"color":"green"}}"#,
+        )
+        .await;
+    check(
+        "same",
+        &foreseen(&mut world).await,
+        "keep ConfigMap/default/settings (unchanged)",
+    );
+}

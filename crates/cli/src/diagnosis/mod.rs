@@ -65,6 +65,11 @@ impl Node {
         Self::new(object, NodeHealth::Failed).because("NotFound", "does not exist")
     }
 
+    /// An object that nothing in the cluster reconciles: its status says nothing.
+    pub(crate) fn unsupported(object: impl Into<String>) -> Self {
+        Self::new(object, NodeHealth::Waiting).because("", crate::status::UNSUPPORTED)
+    }
+
     fn of_status(object: impl Into<String>, status: &StatusText) -> Self {
         let health = match status.status {
             Status::Current => NodeHealth::Healthy,
@@ -137,6 +142,27 @@ impl Node {
                 text.trim_end_matches([':', ' ']).to_owned()
             }
         })
+    }
+
+    /// The cause with the object's name.
+    pub(crate) fn named_cause(&self) -> Option<String> {
+        let cause = self.cause()?;
+        Some(match cause.contains(&self.object) {
+            true => cause,
+            false => format!("{}: {cause}", self.object),
+        })
+    }
+
+    /// Whether others tell more: health checks do not wait for the pods of a Service.
+    pub(crate) fn is_service(&self) -> bool {
+        self.object.starts_with("Service/")
+    }
+
+    /// The cause of an unhealthy object below a healthy one.
+    pub(crate) fn cause_below(&self) -> Option<String> {
+        let below = self.below.iter().filter(|_| self.is_healthy());
+        let worst = below.min_by_key(|node| (std::cmp::Reverse(node.health), node.is_service()));
+        worst.and_then(Self::named_cause)
     }
 
     fn look_for_cause<'n>(&'n self, parent: Option<&'n Node>, depth: usize, found: &mut Option<Cause<'n>>) {

@@ -322,3 +322,19 @@ fn last_line_of_a_log_has_no_control_characters() {
     check("one\ntwo\n\n", Some("two"));
     check("\u{1b}[31mpanic\u{7}: no\r\n", Some("[31mpanic: no"));
 }
+
+#[test]
+fn the_cause_below_a_healthy_object_names_its_object() {
+    let crashed =
+        || Node::new("Deployment/shop/web", NodeHealth::Failed).because("Crashed", "exited with code 1");
+    let service =
+        || Node::new("Service/shop/web", NodeHealth::Failed).because("NoEndpoints", "its pod is not ready");
+    let release = |health| Node::new("HelmRelease/shop/web", health).with_below(vec![service(), crashed()]);
+    let below = release(NodeHealth::Healthy).cause_below();
+    assert_eq!(
+        below.as_deref(),
+        Some("Deployment/shop/web: Crashed: exited with code 1")
+    );
+    assert_eq!(release(NodeHealth::Healthy).cause(), None);
+    assert_eq!(release(NodeHealth::Failed).cause_below(), None);
+}

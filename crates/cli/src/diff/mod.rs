@@ -14,6 +14,7 @@ use crate::connection::{self, ConnectError, Connection};
 use crate::controllers::flags::Identity;
 use crate::document::{Form, document};
 use crate::failure::Failure;
+use crate::kinds::{KindError, split_name};
 use crate::transit::CertificatesError;
 use crate::up::{Repository, RepositoryError};
 use equate_api::kustomize::{Kustomization, SourceKind};
@@ -50,7 +51,7 @@ Exit codes:
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Directory in the git repository to compare with the cluster.
+    /// Directory in the git repository to compare with the cluster; `ks/NAME` means one Kustomization of the repository in this directory.
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
     /// Compare only this Kustomization (can be repeated).
@@ -67,6 +68,9 @@ pub(crate) struct Args {
     #[command(flatten, next_help_heading = CONTROLLERS)]
     identity: Identity,
 }
+
+/// The names of the kind in `equate diff ks/apps`.
+const KUSTOMIZATION_NAMES: [&str; 3] = ["ks", "kustomization", "kustomizations"];
 
 /// The result depends on these options of the cluster's controllers.
 const CONTROLLERS: &str = "Options that the controllers of the cluster run with (set the same values)";
@@ -106,6 +110,8 @@ pub(crate) enum DiffError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error(transparent)]
+    Kind(#[from] KindError),
+    #[error(transparent)]
     Repository(#[from] RepositoryError),
     #[error("could not list the files of the repository")]
     Files(#[source] OpenError),
@@ -132,6 +138,7 @@ impl Failure for DiffError {
                 "the spec.url of a GitRepository must be this repository's origin; see `equate get sources git -A`",
             ),
             Self::Connect(error) => error.hint(),
+            Self::Kind(error) => error.hint(),
             Self::Render(_)
             | Self::Repository(_)
             | Self::Files(_)
@@ -164,11 +171,31 @@ struct Compared {
     releases: Vec<Inside>,
 }
 
+/// The namespace and name of `ks/NAME` or `ks/NAMESPACE/NAME` in place of a directory.
+fn named_kustomization(args: &Args) -> Result<Option<(Option<&str>, &str)>, KindError> {
+    let words = args.directory.to_str().filter(|_| !args.directory.exists());
+    let Some((kind, name)) = words.and_then(|words| words.split_once('/')) else {
+        return Ok(None);
+    };
+    match KUSTOMIZATION_NAMES.contains(&kind.to_lowercase().as_str()) {
+        true => split_name(name, args.namespace.as_deref()).map(Some),
+        false => Ok(None),
+    }
+}
+
 pub(crate) fn run(args: &Args, runtime: &Runtime) -> Result<ExitCode, DiffError> {
+    let named = named_kustomization(args)?;
+    let mut names = args.kustomizations.clone();
+    names.extend(named.map(|(_, name)| name.to_owned()));
     let mut chosen = Selected {
-        directory: &args.directory,
-        kustomizations: &args.kustomizations,
-        namespace: args.namespace.as_deref(),
+        directory: match named {
+            Some(_) => Path::new("."),
+            None => &args.directory,
+        },
+        kustomizations: &names,
+        namespace: named
+            .and_then(|(namespace, _)| namespace)
+            .or(args.namespace.as_deref()),
     };
     let compared = match &args.command {
         None => chosen.compare(&args.cluster, &args.identity, runtime)?,
@@ -407,5 +434,40 @@ async fn one(client: &Client, fleet: &Fleet, kustomization: &Kustomization, tree
         releases,
         name: format!("Kustomization/{namespace}/{name}"),
         path: text(&kustomization.spec.path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_kustomization_is_named_as_in_other_commands() {
+        let check = |line: &str, expected: &str| {
+            let words = std::iter::once("diff").chain(line.split_whitespace());
+            let args = Line::try_parse_from(words).unwrap().args;
+            let named = match named_kustomization(&args) {
+                Ok(Some((namespace, name))) => format!("{} {name}", namespace.unwrap_or("-")),
+                Ok(None) => "a directory".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(named, expected, "{line}");
+        };
+        check("ks/apps", "- apps");
+        check("Kustomization/shop/apps", "shop apps");
+        check("Kustomization/shop/apps -n shop", "shop apps");
+        check(
+            "ks/shop/apps -n dev",
+            "apps is in namespace shop, and --namespace says dev",
+        );
+        check("src", "a directory");
+        check("fleet/apps", "a directory");
     }
 }

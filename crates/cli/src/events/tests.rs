@@ -1,4 +1,4 @@
-use super::{Args, events, order, seen};
+use super::{Args, events, one_line, order, seen};
 use crate::fixture::{FLEET, Fixture};
 use clap::Parser;
 use jiff::Timestamp;
@@ -76,6 +76,11 @@ async fn events_are_listed() {
         &[header, fleet, "Normal Suspended Kustomization/new suspended"],
     )
     .await;
+    check(
+        "--for ks/default/new --no-header",
+        &[fleet, "Normal Suspended Kustomization/new suspended"],
+    )
+    .await;
     check("--types warning", &[header, apps]).await;
     check(
         "-A --no-header",
@@ -99,6 +104,13 @@ async fn events_are_listed() {
     )
     .await;
     check("--for ks", &["error: --for expects KIND/NAME, got \"ks\""]).await;
+}
+
+#[test]
+fn lines_of_a_message_are_a_list() {
+    let lines = "ConfigMap/n/a created\nConfigMap/n/b configured:\n  corrected .data.k\n";
+    let expected = "ConfigMap/n/a created; ConfigMap/n/b configured: corrected .data.k";
+    assert_eq!(one_line(lines), expected);
 }
 
 #[test]

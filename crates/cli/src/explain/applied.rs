@@ -5,6 +5,7 @@ use crate::diagnosis::Reader;
 use crate::failure::chain;
 use crate::kinds::Kinds;
 use equate_api::kustomize::Kustomization;
+use equate_api::meta::DEFAULT_NAMESPACE;
 use equate_apply::id::ObjectId;
 use equate_manifest::fieldpath::{Path, PathElement, Set};
 use equate_manifest::object::Object;
@@ -44,6 +45,10 @@ const MECHANICAL: [&str; 3] = [
     "reconcile.fluxcd.io/",
     ".metadata.finalizers",
 ];
+
+/// The creator of the first objects of a loop, and their kinds.
+const LOOP: &str = "`equate up`";
+const LOOP_KINDS: [&str; 2] = ["GitRepository", "Kustomization"];
 
 /// Label prefixes of owners, with their kinds and field managers.
 const APPLIERS: [(&str, &str, &str); 2] = [
@@ -173,11 +178,23 @@ pub(super) async fn find(
         desired = applied_by(reader, kinds, &declared, applier, directory, &mut found).await;
     }
     match &applier {
+        None if is_of_loop(kinds, &declared) => {
+            found.by = Some(LOOP.to_owned());
+            found.written = written(&declared, None, None);
+        }
         Some(applier) => found.written = written(&declared, Some(applier.manager), desired.as_ref()),
         None if found.doubt.is_none() => found.doubt = writers(&declared),
         None => {}
     }
     found
+}
+
+/// Whether `equate up` itself made the object, to begin with.
+fn is_of_loop(kinds: &Kinds, object: &Object) -> bool {
+    let id = ObjectId::of(object);
+    kinds.are_in_up()
+        && (&*id.namespace, &*id.name) == (DEFAULT_NAMESPACE, DEFAULT_NAMESPACE)
+        && LOOP_KINDS.contains(&&*id.kind)
 }
 
 /// The writers of an object that nothing declares.

@@ -9,6 +9,7 @@ use equate_api::meta::{ConditionType, DependencyReference, PRUNE_BUDGET, Reason,
 use equate_controllers::kustomization::reasons::PATH_NOT_FOUND;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use std::cmp::Reverse;
 
 /// Precedes the command that confirms a deletion; part of the controllers' messages.
 pub(crate) const CONFIRM: &str = "confirm with: ";
@@ -334,12 +335,16 @@ pub(crate) fn chain(seen: &Seen) -> Chain {
 
 /// The most telling cause of an unhealthy object, here or in a dependency.
 fn cause(seen: &Seen) -> Option<String> {
-    let mut unhealthy: Vec<&Node> = seen.unhealthy.iter().collect();
-    unhealthy.sort_by_key(|node| std::cmp::Reverse(node.health));
-    let own = unhealthy.first().map(|node| match node.cause() {
-        Some(cause) if cause.contains(&node.object) => cause,
-        Some(cause) => format!("{}: {cause}", node.object),
-        None => format!("{} is not healthy", node.object),
+    let ready = condition(conditions(&seen.object), ConditionType::Ready);
+    let message = ready.map_or("", |ready| ready.message.as_str());
+    let unhealthy = seen.unhealthy.iter();
+    let worst = unhealthy.min_by_key(|node| {
+        let is_named = message.contains(&node.object);
+        (Reverse(node.health), !is_named, node.is_service())
+    });
+    let own = worst.map(|node| {
+        let cause = node.named_cause();
+        cause.unwrap_or_else(|| format!("{} is not healthy", node.object))
     });
     own.or_else(|| {
         let blocked = is_at_dependencies(&seen.object);
@@ -629,4 +634,42 @@ pub(crate) fn confirmation(message: &str) -> Option<(&str, &str)> {
 
 fn is_stalled(object: &Kustomization) -> bool {
     condition(conditions(object), ConditionType::Stalled).is_some_and(|stalled| stalled.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::NodeHealth;
+    use serde_json::json;
+
+    #[test]
+    fn the_object_that_blocks_the_health_check_is_the_cause() {
+        let check = |message: &str, expected: &str| {
+            let object = json!({
+                "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+                "kind": "Kustomization",
+                "metadata": { "name": "app", "namespace": "flux-system" },
+                "spec": { "interval": "1m", "prune": true, "sourceRef": { "kind": "GitRepository", "name": "fleet" } },
+                "status": { "conditions": [{
+                    "type": "Ready", "status": "False", "reason": "HealthCheckFailed", "message": message,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }] },
+            });
+            let failed = |object: &str| Node::new(object, NodeHealth::Failed);
+            let seen = Seen {
+                object: serde_json::from_value(object).unwrap(),
+                source: Source::default(),
+                dependencies: Vec::new(),
+                unhealthy: vec![
+                    Node::new("Job/default/slow", NodeHealth::Waiting),
+                    failed("Service/default/web"),
+                    failed("Deployment/default/web"),
+                    failed("Job/default/mig"),
+                ],
+            };
+            assert_eq!(cause(&seen).unwrap(), format!("{expected} is not healthy"));
+        };
+        check("timeout", "Deployment/default/web");
+        check("stalled: [Job/default/mig status: 'Failed']", "Job/default/mig");
+    }
 }

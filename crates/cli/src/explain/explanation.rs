@@ -145,11 +145,9 @@ async fn release(
             source,
         }
     })?;
-    let mut node = reader.diagnose(id, object).await;
-    if !node.is_healthy() {
-        let steps = Steps::new(reader.clone(), kinds);
-        node = node.with_below(steps.unhealthy_in_release(&release).await);
-    }
+    let steps = Steps::new(reader.clone(), kinds);
+    let node = reader.diagnose(id, object).await;
+    let node = node.with_below(steps.unhealthy_in_release(&release).await);
     let next = Next {
         outlook: outlook(reader.client(), &release).await,
         suspended: release.spec.suspend,

@@ -138,6 +138,7 @@ impl<'a> Steps<'a> {
             .filter_map(|entry| Some((ObjectId::from_inventory(&entry.id).ok()?, entry.v.clone())));
         let ids: Vec<(ObjectId, String)> = ids
             .filter(|(id, _)| with_flux || self.kinds.find(&id.group, &id.kind).is_none())
+            .filter(|(id, _)| !self.kinds.is_unreconciled(&id.group, &id.kind))
             .collect();
         let each = stream::iter(ids).map(|(id, version)| async move {
             let node = match self.reader.object(&id, &version).await {

@@ -2,7 +2,7 @@ use super::applied::written;
 use super::{Args, TerminalSize, explain_named};
 use crate::document::document;
 use crate::failure::Failure;
-use crate::fixture::{FLEET, Fixture};
+use crate::fixture::{ALERT, FLEET, Fixture};
 use clap::Parser;
 use equate_api::helm::HelmRelease;
 use equate_manifest::object::Object;
@@ -351,7 +351,7 @@ async fn unexplainable_objects_name_the_cause() {
     .await;
     check("ks", "missing the name of the Kustomization").await;
     check("pod", "missing the name of the Pod").await;
-    check("pods/a/log", "unexpected argument \"a/log\"").await;
+    check("pods/a/log", "Pod log not found in namespace a").await;
     check(
         "deploymnt/web",
         "the cluster serves no kind \"deploymnt\"; did you mean deployment?",
@@ -429,6 +429,60 @@ async fn other_objects_are_explained_by_every_name() {
     assert_eq!(data["object"], "Namespace/flux-system");
     let (healthy, text) = explain_line(&fixture, "hr/redis").await;
     assert_eq!(healthy, Some(false), "{text}");
+}
+
+#[tokio::test]
+async fn unsupported_objects_are_never_healthy_in_up() {
+    let mut fixture = Fixture::start().await;
+    fixture.apply(ALERT).await;
+    let (healthy, text) = explain_line(&fixture, "alert al").await;
+    assert_eq!(healthy, Some(true), "{text}");
+    fixture.kinds = fixture.kinds.in_up(true);
+    let (healthy, text) = explain_line(&fixture, "alert al").await;
+    assert_eq!(healthy, Some(false), "{text}");
+    let first = "Alert/flux-system/al is not healthy: unsupported: Equate has no controller for\n  it yet\n";
+    assert!(text.starts_with(first), "{text}");
+}
+
+#[tokio::test]
+async fn objects_are_named_as_in_output() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    fixture
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: flux-system}, data: {a: b}}")
+        .await;
+    let check = async |line: &str, expected: &str| {
+        let (_, text) = explain_line(&fixture, line).await;
+        assert!(text.starts_with(expected), "{line}: {text}");
+    };
+    let settings = "ConfigMap/flux-system/settings is healthy";
+    check("ConfigMap/flux-system/settings", settings).await;
+    check("ConfigMap/flux-system/settings -n flux-system", settings).await;
+    check(
+        "GitRepository/flux-system/fleet",
+        "GitRepository/flux-system/fleet is healthy",
+    )
+    .await;
+    let other = "error: settings is in namespace flux-system, and --namespace says shop\n";
+    check("ConfigMap/flux-system/settings -n shop", other).await;
+    check(
+        "Kustomization/flux-system/apps -n shop",
+        "error: apps is in namespace flux-system",
+    )
+    .await;
+    check("Namespace/flux-system/x", "error: unexpected argument").await;
+    check("cm/a/b/c", "error: unexpected argument").await;
+}
+
+#[tokio::test]
+async fn first_objects_of_up_are_made_by_it() {
+    let mut fixture = Fixture::start().await;
+    fixture
+        .apply(&FLEET.replace("name: fleet,", "name: flux-system,"))
+        .await;
+    fixture.kinds = fixture.kinds.in_up(true);
+    let (_, text) = explain_line(&fixture, "gitrepo/flux-system").await;
+    assert!(text.contains("\napplied by: `equate up`\n"), "{text}");
 }
 
 const SETTINGS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: first\n---\napiVersion: v1\nkind: ConfigMap\n\
@@ -776,6 +830,9 @@ async fn next_action_on_a_release_is_the_controllers_decision() {
          'flux-system/missing' with key 'values.yaml': secrets \"missing\" not found",
     )
     .await;
+    let (_, text) = explain_line(&fixture, "hr web").await;
+    let first = "HelmRelease/flux-system/web is suspended, and is not healthy";
+    assert!(text.starts_with(first), "{text}");
 }
 
 const READER: &str = r#"

@@ -33,11 +33,11 @@ pub(super) fn render(explanation: &Explanation, now: Timestamp, size: TerminalSi
     let said = match &explanation.body {
         Body::Steps(chain) => page.chain(chain),
         Body::Release(node, next) => {
-            let said = page.object(node);
+            let said = page.object(node, next.suspended);
             page.next(next);
             said
         }
-        Body::Object(node) => page.object(node),
+        Body::Object(node) => page.object(node, false),
     };
     page.applied(&explanation.applied);
     // the status message is above already
@@ -135,19 +135,27 @@ impl Page {
     }
 
     /// Any other object; returns its message.
-    fn object<'n>(&mut self, node: &'n Node) -> &'n str {
+    fn object<'n>(&mut self, node: &'n Node, suspended: bool) -> &'n str {
         let since = since(node.since, self.now);
         let since = match since.is_empty() {
             true => String::new(),
             false => format!(", for {since}"),
         };
+        let below = node.cause_below();
         let head = match (node.health, node.cause()) {
+            (NodeHealth::Healthy, _) if let Some(cause) = &below => {
+                format!("is healthy{since}, but not all of its objects: {cause}")
+            }
             (NodeHealth::Healthy, _) => match node.text() {
                 text if text.is_empty() => format!("is healthy{since}"),
                 text => format!("is healthy{since}: {text}"),
             },
             (_, Some(cause)) => format!("is not healthy{since}: {cause}"),
             (_, None) => format!("is not healthy{since}"),
+        };
+        let head = match suspended {
+            true => format!("is suspended, and {head}"),
+            false => head,
         };
         self.block(&format!("{} ", node.object), "  ", &head);
         if !node.below.is_empty() {
@@ -355,7 +363,7 @@ fn node_data(node: &Node) -> Json {
         "healthy": node.is_healthy(),
         "reason": node.reason,
         "message": node.message,
-        "cause": node.cause(),
+        "cause": node.cause().or_else(|| node.cause_below()),
         "since": node.since.map(|time| time.to_string()),
         "below": node.below.iter().map(Link::of).map(|below| link(&below)).collect::<Vec<_>>(),
     })

@@ -85,7 +85,13 @@ pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), ExportError> {
 
 pub(super) async fn export(client: &Client, kinds: &Kinds, args: &Args) -> Result<String, ExportError> {
     let (kind, name) = kinds.parse_one(&args.what)?;
-    let namespaces = args.scope.namespaces();
+    let (namespaces, name) = match name {
+        None => (args.scope.namespaces(), None),
+        Some(name) => {
+            let (namespaces, name) = args.scope.split(&name)?;
+            (namespaces, Some(name))
+        }
+    };
     let found = match (name, args.all, &namespaces) {
         (Some(name), true, _) => return Err(ExportError::NameAndAll(name)),
         (None, false, _) => return Err(ExportError::MissingName(kind.kind)),

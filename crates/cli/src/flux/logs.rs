@@ -81,7 +81,7 @@ pub(crate) enum LogsError {
     Request(#[from] RequestError),
     #[error("no controllers found in namespace {0} with the label {PART_OF_FLUX}")]
     NoControllers(String),
-    #[error("`equate up` prints its events with --follow off only; follow them with `equate events --watch`")]
+    #[error("`equate logs` cannot follow an `equate up`, which has events and no logs")]
     FollowUp,
     #[error("could not write to standard output")]
     Output(#[source] std::io::Error),
@@ -93,7 +93,8 @@ impl Failure for LogsError {
             Self::Connect(error) => error.hint(),
             Self::Request(error) => error.hint(),
             Self::NoControllers(_) => Some("select their namespace with --flux-namespace"),
-            Self::FollowUp | Self::Output(_) => None,
+            Self::FollowUp => Some("follow its events with `equate events --watch`"),
+            Self::Output(_) => None,
         }
     }
 
@@ -258,7 +259,7 @@ pub(super) async fn of_events(
                 Some("Warning") => "error".to_owned(),
                 _ => "info".to_owned(),
             },
-            msg: text(&event.message),
+            msg: events::one_line(event.message.as_deref().unwrap_or_default()),
             error: String::new(),
             kind: text(&object.kind),
             name: text(&object.name),

@@ -3,10 +3,11 @@
 use crate::connection::{self, ConnectError};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::get::Scope;
-use crate::kinds::Kinds;
+use crate::kinds::{Kind, Kinds};
 use crate::objects::{self, RequestError, condition, text};
 use crate::table::{self, Table, Value};
 use kube::Client;
+use kube::api::DynamicObject;
 use std::io::Write;
 
 #[derive(Debug, clap::Args)]
@@ -48,7 +49,8 @@ impl Failure for StatsError {
 
 pub(crate) async fn run(args: Args, kinds: &Kinds) -> Result<(), StatsError> {
     let connection = args.cluster.connect_and_print().await?;
-    let text = stats(&connection.client, kinds, &args, table::colour()).await?;
+    let kinds = kinds.in_up(connection.is_up());
+    let text = stats(&connection.client, &kinds, &args, table::colour()).await?;
     let written = std::io::stdout().write_all(text.as_bytes());
     written.map_err(StatsError::Output)
 }
@@ -60,31 +62,62 @@ pub(super) async fn stats(
     colour: bool,
 ) -> Result<String, StatsError> {
     let namespaces = args.scope.namespaces();
-    let header = vec!["RECONCILERS", "RUNNING", "FAILING", "SUSPENDED", "STORAGE"];
-    let mut table = Table::new(header, colour);
+    let mut rows = Vec::new();
     for kind in kinds.iter() {
         let found = match objects::list(client, kind, &namespaces, None, None).await {
             Ok(found) => found,
             Err(RequestError::NotServed(_)) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let suspended = found.iter().filter(|one| one.data["spec"]["suspend"] == true);
-        let suspended = suspended.count();
-        let failing = found
-            .iter()
-            .filter(|one| text(condition(one, "Ready"), "status") == "False");
+        rows.push(Counts::of(kinds, kind, &found));
+    }
+    let has_unsupported = rows.iter().any(|row| row.unsupported > 0);
+    let mut header = vec!["RECONCILERS", "RUNNING", "FAILING", "SUSPENDED", "STORAGE"];
+    header.extend(has_unsupported.then_some("UNSUPPORTED"));
+    let mut table = Table::new(header, colour);
+    for row in rows {
+        let counts = [row.running, row.failing, row.suspended].map(|count| Value::plain(count.to_string()));
+        let unsupported = has_unsupported.then(|| Value::plain(row.unsupported.to_string()));
+        let cells = std::iter::once(Value::plain(row.kind)).chain(counts);
+        let cells = cells.chain([Value::plain(size(row.bytes))]).chain(unsupported);
+        table.row(cells.collect());
+    }
+    Ok(table.take())
+}
+
+/// The objects of one kind.
+struct Counts {
+    kind: &'static str,
+    running: usize,
+    failing: usize,
+    suspended: usize,
+    /// Stored, and nothing in the cluster reconciles them.
+    unsupported: usize,
+    bytes: u64,
+}
+
+impl Counts {
+    fn of(kinds: &Kinds, kind: &Kind, found: &[DynamicObject]) -> Self {
+        let is_suspended = |one: &&DynamicObject| one.data["spec"]["suspend"] == true;
+        let suspended = found.iter().filter(is_suspended).count();
+        let is_failing = |one: &&DynamicObject| text(condition(one, "Ready"), "status") == "False";
+        let active = found.len() - suspended;
+        let (running, unsupported) = match kinds.is_unreconciled(kind.group, kind.kind) {
+            true => (0, active),
+            false => (active, 0),
+        };
         let sizes = found
             .iter()
             .filter_map(|one| one.data["status"]["artifact"]["size"].as_u64());
-        table.row(vec![
-            Value::plain(kind.kind),
-            Value::plain((found.len() - suspended).to_string()),
-            Value::plain(failing.count().to_string()),
-            Value::plain(suspended.to_string()),
-            Value::plain(size(sizes.sum())),
-        ]);
+        Self {
+            kind: kind.kind,
+            running,
+            failing: found.iter().filter(is_failing).count(),
+            suspended,
+            unsupported,
+            bytes: sizes.sum(),
+        }
     }
-    Ok(table.take())
 }
 
 /// Bytes in the largest binary unit below them.

@@ -2,7 +2,8 @@ use super::logs::{Entry, of_events};
 use super::trace::TraceError;
 use super::{check, debug, export, logs, stats, trace};
 use crate::failure::Failure;
-use crate::fixture::{FLEET, Fixture};
+use crate::fixture::{ALERT, FLEET, Fixture};
+use crate::kinds::Kinds;
 use clap::Parser;
 use equate_apply::id::ObjectId;
 
@@ -58,6 +59,31 @@ async fn stats_count_objects_by_kind() {
     assert_eq!(rows[1], ["GitRepository", "1", "0", "0", "-"]);
     let kustomizations = rows.iter().find(|row| row[0] == "Kustomization").unwrap();
     assert_eq!(kustomizations[1..], ["1", "1", "1", "-"]);
+}
+
+#[tokio::test]
+async fn stats_of_up_count_unsupported_objects_apart() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    fixture.apply(ALERT).await;
+    let row = async |kinds: &Kinds, kind: &str| -> String {
+        let Line::Stats(args) = Line::try_parse_from(["flux", "stats"]).unwrap() else {
+            panic!();
+        };
+        let text = stats::stats(&fixture.connection.client, kinds, &args, false)
+            .await
+            .unwrap();
+        let row = text.lines().find(|line| line.starts_with(kind)).unwrap();
+        row.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let in_up = fixture.kinds.in_up(true);
+    assert_eq!(
+        row(&in_up, "RECONCILERS").await,
+        "RECONCILERS RUNNING FAILING SUSPENDED STORAGE UNSUPPORTED"
+    );
+    assert_eq!(row(&in_up, "Alert").await, "Alert 0 0 0 - 1");
+    assert_eq!(row(&in_up, "GitRepository").await, "GitRepository 1 0 0 - 0");
+    assert_eq!(row(&fixture.kinds, "Alert").await, "Alert 1 0 0 -");
 }
 
 #[test]

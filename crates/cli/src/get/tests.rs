@@ -1,5 +1,5 @@
 use super::{Args, get};
-use crate::fixture::{FLEET, Fixture};
+use crate::fixture::{ALERT, FLEET, Fixture};
 use clap::Parser;
 use futures::FutureExt;
 
@@ -30,6 +30,27 @@ async fn printed(fixture: &Fixture, line: &str) -> String {
         Ok(()) => String::from_utf8(out).unwrap(),
         Err(error) => format!("error: {error}\n"),
     }
+}
+
+#[tokio::test]
+async fn static_and_unsupported_objects_have_a_status() {
+    let fixture = Fixture::start().await;
+    let registry = "{apiVersion: source.toolkit.fluxcd.io/v1, kind: HelmRepository, \
+                    metadata: {name: charts, namespace: flux-system}, spec: {type: oci, url: 'oci://example.com/charts'}}";
+    fixture.apply(registry).await;
+    fixture.apply(ALERT).await;
+    let row = async |line: &str| -> String {
+        let text = printed(&fixture, line).await;
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        row("helmrepo --no-header").await,
+        "charts False True static: nothing to reconcile"
+    );
+    assert_eq!(
+        row("alerts --no-header").await,
+        "al False Unknown unsupported: Equate has no controller for it yet"
+    );
 }
 
 /// A release, and an attempt at a first one.
@@ -159,6 +180,24 @@ helmrelease.helm.toolkit.fluxcd.io/redis
     )
     .await;
     check("pods", "error: unknown kind \"pods\"\n").await;
+    check(
+        "Kustomization/default/new -o name",
+        "kustomization.kustomize.toolkit.fluxcd.io/new\n",
+    )
+    .await;
+    let both = printed(&fixture, "Kustomization/default/new gitrepo/fleet --no-header").await;
+    let firsts: Vec<&str> = both.split_whitespace().take(2).collect();
+    assert_eq!(firsts, ["default", "kustomization/new"], "{both}");
+    check(
+        "Kustomization/default/new -n flux-system",
+        "error: new is in namespace default, and --namespace says flux-system\n",
+    )
+    .await;
+    check(
+        "Kustomization/default/new -A",
+        "error: new names one object: use --namespace instead of --all-namespaces\n",
+    )
+    .await;
     check(
         "ks apps -A",
         "error: apps names one object: use --namespace instead of --all-namespaces\n",

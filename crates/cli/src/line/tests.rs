@@ -19,11 +19,7 @@ fn command_line_definition_is_valid() {
 
 #[test]
 fn cluster_options_are_accepted_anywhere() {
-    let place = [
-        "kubeconfig: Some(\"k\")",
-        "context: Some(\"c\")",
-        "namespace: \"n\"",
-    ];
+    let place = ["kubeconfig: Some(\"k\")", "context: Some(\"c\")", "\"n\""];
     for line in [
         "equate --kubeconfig k --context c -n n get ks",
         "equate get --kubeconfig k --context c -n n ks",
@@ -40,14 +36,14 @@ fn cluster_options_are_accepted_anywhere() {
     }
     check("equate -n n diff", &["namespace: Some(\"n\")"]);
     // the nearer one wins
-    check("equate -n m get ks -n n", &["namespace: \"n\""]);
-    check("equate get ks", &["namespace: \"flux-system\"", "context: None"]);
+    check("equate -n m get ks -n n", &["namespace: Some(\"n\")"]);
+    check("equate get ks", &["namespace: None", "context: None"]);
     check("equate -n n get ks -A", &["all_namespaces: true"]);
 }
 
 #[test]
 fn last_value_of_an_option_wins() {
-    check("equate get ks -n m -n n", &["namespace: \"n\""]);
+    check("equate get ks -n m -n n", &["namespace: Some(\"n\")"]);
     check(
         "equate controllers --concurrent=4 --concurrent=20",
         &["concurrent: 20"],

@@ -142,9 +142,20 @@ async fn reconciliation_is_requested_and_awaited() {
     )
     .await;
     // in another cluster Flux's own controller may answer
-    let refused = "error: an ImageRepository is stored and not reconciled: \
-                   `equate up` has no controller for ImageRepository yet\n";
-    assert_eq!(printed_in(&fixture, true, "imgrepo redis").await, refused);
+    for kind in ["ImageRepository", "Alert"] {
+        let refused = format!("error: an {kind} is unsupported: Equate has no controller for it yet\n");
+        assert_eq!(printed_in(&fixture, true, &format!("{kind} x")).await, refused);
+    }
+    check(
+        "Kustomization/default/new",
+        "error: Kustomization default/new is suspended\n",
+    )
+    .await;
+    check(
+        "Kustomization/default/new -n flux-system",
+        "error: new is in namespace default, and --namespace says flux-system\n",
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -35,6 +35,11 @@ async fn objects_are_suspended_and_resumed() {
         async |line: &str, expected: &str| assert_eq!(printed(&fixture, line).await, expected, "{line}");
     check("suspend ks apps", "kustomization/apps suspended\n").await;
     check("suspend ks/apps", "kustomization/apps is already suspended\n").await;
+    check(
+        "suspend ks/flux-system/apps",
+        "kustomization/apps is already suspended\n",
+    )
+    .await;
     check("suspend sources git --all", "gitrepository/fleet suspended\n").await;
     check(
         "resume ks --all -A --no-wait",

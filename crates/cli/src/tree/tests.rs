@@ -76,7 +76,7 @@ Kustomization/flux-system/root       Current
 │   ├── Namespace/flux-system        Current
 │   └── ConfigMap/flux-system/gone   NotFound     Resource not found
 ├── ConfigMap/flux-system/settings   Current
-└── Kustomization/default/new        InProgress   waiting to be reconciled
+└── Kustomization/default/new        Unknown      suspended
 ",
     )
     .await;
@@ -87,10 +87,15 @@ OBJECT                               HEALTH       MESSAGE
 Kustomization/flux-system/root       Current
 ├── Kustomization/flux-system/root   Current
 ├── Kustomization/flux-system/shop   InProgress   waiting for health
-└── Kustomization/default/new        InProgress   waiting to be reconciled
+└── Kustomization/default/new        Unknown      suspended
 ",
     )
     .await;
+    let nested = "ks/flux-system/root --compact";
+    assert_eq!(
+        printed(&fixture, nested).await,
+        printed(&fixture, "ks/root --compact").await
+    );
     check(
         "ks/nobody",
         "error: Kustomization nobody not found in namespace flux-system\n",
@@ -106,6 +111,30 @@ Kustomization/flux-system/root       Current
     assert_eq!(
         data["resources"][1]["resources"][1]["health"]["status"],
         "NotFound"
+    );
+}
+
+#[tokio::test]
+async fn health_of_flux_objects_is_that_of_the_view() {
+    let fixture = Fixture::start().await;
+    fixture.apply(FLEET).await;
+    let registry = "{apiVersion: source.toolkit.fluxcd.io/v1, kind: HelmRepository, \
+                    metadata: {name: charts, namespace: flux-system}, spec: {type: oci, url: 'oci://example.com/charts'}}";
+    fixture.apply(registry).await;
+    let entries = "- {id: flux-system_charts_source.toolkit.fluxcd.io_HelmRepository, v: v1}";
+    let root = NESTED.replace("- {id: flux-system_settings__ConfigMap, v: v1}", entries);
+    fixture.apply(&root.replace("_shop_", "_apps_")).await;
+    let text = printed(&fixture, "ks root").await;
+    let rows: Vec<String> = text
+        .lines()
+        .map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "))
+        .collect();
+    let apps = "Kustomization/flux-system/apps Failed BuildFailed: apps/kustomization.yaml:3:1: no such file look there";
+    assert!(rows.iter().any(|row| row == apps), "{text}");
+    assert!(
+        rows.iter()
+            .any(|row| row == "HelmRepository/flux-system/charts Current"),
+        "{text}"
     );
 }
 
@@ -135,8 +164,8 @@ async fn tree_shows_the_chart_and_the_objects_of_a_release() {
     assert_eq!(
         printed(&fixture, "hr web").await,
         format!(
-            "OBJECT                        HEALTH       MESSAGE\n\
-             HelmRelease/flux-system/web   InProgress   {message}; its objects are not known: \
+            "OBJECT                        HEALTH   MESSAGE\n\
+             HelmRelease/flux-system/web   Failed   {message}; its objects are not known: \
              Secret/flux-system/sh.helm.release.v1.web.v2 does not exist\n"
         )
     );
@@ -146,12 +175,12 @@ async fn tree_shows_the_chart_and_the_objects_of_a_release() {
         "name": "web", "namespace": "flux-system", "version": 2, "info": { "status": "failed" }, "manifest": manifest,
     });
     fixture.store(record, None).await;
-    let objects = "├── ConfigMap/flux-system/settings   Current\n└── Namespace/shop                   NotFound     Resource not found\n";
+    let objects = "├── ConfigMap/flux-system/settings   Current\n└── Namespace/shop                   NotFound   Resource not found\n";
     assert_eq!(
         printed(&fixture, "hr web").await,
         format!(
-            "OBJECT                               HEALTH       MESSAGE\n\
-             HelmRelease/flux-system/web          InProgress   {message}\n{objects}"
+            "OBJECT                               HEALTH     MESSAGE\n\
+             HelmRelease/flux-system/web          Failed     {message}\n{objects}"
         )
     );
     let inventory = "inventory: {entries: [{id: flux-system_settings__ConfigMap, v: v1}]}";
@@ -159,8 +188,8 @@ async fn tree_shows_the_chart_and_the_objects_of_a_release() {
     assert_eq!(
         printed(&fixture, "helmrelease/web").await,
         format!(
-            "OBJECT                               HEALTH       MESSAGE\n\
-             HelmRelease/flux-system/web          InProgress   {message}\n\
+            "OBJECT                               HEALTH    MESSAGE\n\
+             HelmRelease/flux-system/web          Failed    {message}\n\
              └── ConfigMap/flux-system/settings   Current\n"
         )
     );

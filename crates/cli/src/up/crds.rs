@@ -17,17 +17,24 @@ use std::path::{Path, PathBuf};
 const FILES_MAX: usize = 100_000;
 const LEVELS_MAX: usize = 8;
 const KIND: &str = "CustomResourceDefinition";
+/// A larger file without definitions is not parsed.
+const PARSED_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrdsError {
     #[error("--crds {} does not exist{}", path.display(), nearest.as_deref().map(|name| format!("; did you mean {name}?")).unwrap_or_default())]
     Absent { path: PathBuf, nearest: Option<String> },
     #[error(
-        "--crds {} contains no CustomResourceDefinition and no schema such as example.org/kind_v1.json{}",
+        "--crds {} contains no CustomResourceDefinition and no schema such as example.org/kind_v1.json{}{}",
         path.display(),
-        if *templates { "; its definitions are templates" } else { "" }
+        if *templates { "; its definitions are templates" } else { "" },
+        unreadable.as_deref().map(|why| format!("; {why}")).unwrap_or_default()
     )]
-    Empty { path: PathBuf, templates: bool },
+    Empty {
+        path: PathBuf,
+        templates: bool,
+        unreadable: Option<String>,
+    },
     #[error("--crds: could not read {}", path.display())]
     Read {
         path: PathBuf,
@@ -75,6 +82,8 @@ pub(crate) struct Given {
     pub(crate) catalogues: BTreeSet<PathBuf>,
     /// About definitions that were left out.
     pub(crate) notes: Vec<String>,
+    /// Files that cannot be parsed, and why.
+    unreadable: Vec<String>,
 }
 
 /// Reads the definitions of all paths.
@@ -94,9 +103,13 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Given, CrdsError> {
             return Err(CrdsError::Empty {
                 path: path.clone(),
                 templates: given.notes.len() > notes,
+                unreadable: given.unreadable.into_iter().next(),
             });
         }
     }
+    let unreadable = std::mem::take(&mut given.unreadable).into_iter();
+    let left_out = unreadable.map(|why| format!("note: --crds leaves out a file: {why}"));
+    given.notes.extend(left_out);
     Ok(given)
 }
 
@@ -163,7 +176,22 @@ impl Given {
             source,
         })?;
         let text = String::from_utf8_lossy(&bytes);
+        if !text.contains(KIND) {
+            self.look_for_mistakes(path, &text);
+            return Ok(());
+        }
         self.add_text(&text, &path.display().to_string())
+    }
+
+    /// A file that cannot be parsed may have been meant as a definition.
+    fn look_for_mistakes(&mut self, path: &Path, text: &str) {
+        if text.len() > PARSED_BYTES_MAX || text.contains("{{") {
+            return;
+        }
+        if let Err(error) = yaml::load(text, &yaml::Options::default()) {
+            let why = format!("could not parse {}: {error}", path.display());
+            self.unreadable.push(why);
+        }
     }
 
     fn add_text(&mut self, text: &str, origin: &str) -> Result<(), CrdsError> {
@@ -315,6 +343,9 @@ mod tests {
             ("all/deep/b.yml", &b),
             ("all/list.yaml", &list),
             ("all/app.yaml", "kind: Deployment\n"),
+            ("broken/a.yaml", &a),
+            ("broken/b.yaml", "not: [yaml"),
+            ("broken/template.yaml", "not: [{{ x }}"),
             (
                 "chart/Chart.yaml",
                 "apiVersion: v2\nname: chart\nversion: 1.0.0\n",
@@ -337,6 +368,7 @@ mod tests {
         };
         check("one.yaml", &["a.x.org"], 0, 0);
         check("all", &["a.x.org", "b.x.org", "c.x.org"], 0, 0);
+        check("broken", &["a.x.org"], 0, 1);
         check("chart", &["a.x.org"], 0, 1);
         check("catalogue", &[], 1, 0);
     }
@@ -344,7 +376,11 @@ mod tests {
     #[test]
     fn a_path_without_definitions_is_refused() {
         let template = format!("{{{{ if x }}}}\n{}{{{{ end }}}}\n", named("a.x.org"));
-        let place = place(&[("crds/a.txt", "no"), ("templates/a.yaml", &template)]);
+        let place = place(&[
+            ("crds/a.txt", "no"),
+            ("templates/a.yaml", &template),
+            ("broken/a.yaml", "not: [yaml"),
+        ]);
         let check = |path: &str, expected: &str| {
             let error = loaded(place.path(), path).unwrap_err();
             assert!(error.contains(expected), "{error}");
@@ -352,6 +388,7 @@ mod tests {
         check("crd", "did you mean");
         check("crds", "contains no CustomResourceDefinition");
         check("templates", "its definitions are templates");
+        check("broken", "; could not parse ");
     }
 
     #[test]

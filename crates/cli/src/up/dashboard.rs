@@ -2,6 +2,7 @@
 
 use super::bootstrap::OWN_KINDS;
 use super::refusals;
+use super::standing::{Looked, Standing};
 use super::summary::{self, Facts};
 use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State};
 use crate::kinds::{Kind, Kinds};
@@ -20,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 const COMMIT_DIGITS: usize = 7;
+/// About an object of a release that was deleted.
+const NOT_CORRECTED: &str = "deleted since the release, which has no drift detection";
 
 pub(crate) struct Known<'a> {
     pub(crate) title: String,
@@ -27,6 +30,8 @@ pub(crate) struct Known<'a> {
     pub(crate) kinds: &'a Kinds,
     pub(crate) reconciled: &'a [(&'static About, Vec<Arc<dyn Listed>>)],
     pub(crate) observed: &'a dyn Fn(&ObjectId) -> Option<Arc<Observed>>,
+    /// For objects that no controller watches.
+    pub(crate) looked: &'a dyn Fn(&ObjectId) -> Looked,
     /// Files whose objects this loop replaces, with the number of objects.
     pub(crate) kept: &'a [(String, usize)],
     pub(crate) facts: &'a Facts,
@@ -205,15 +210,15 @@ fn objects(known: &Known<'_>) -> Vec<Row> {
         .reconciled
         .iter()
         .filter(|(about, _)| about.kind == "HelmRelease");
-    let releases = releases.flat_map(|(_, objects)| objects);
-    let of_releases: BTreeMap<ObjectId, &dyn Listed> = releases
-        .flat_map(|release| inventory(release.inventory()).map(|id| (id, &**release)))
+    let releases = releases.flat_map(|(about, objects)| objects.iter().map(move |object| (*about, object)));
+    let of_releases: BTreeMap<ObjectId, (&About, &dyn Listed)> = releases
+        .flat_map(|(about, release)| inventory(release.inventory()).map(move |id| (id, (about, &**release))))
         .collect();
     let held = held.iter().map(|id| {
         let observed = (known.observed)(id);
         match of_releases.get(id).filter(|_| observed.is_none()) {
-            Some(release) => released_row(known, id, *release),
-            None => object_row(known, id, observed.as_deref()),
+            Some((about, release)) => released_row(known, id, about, *release),
+            None => object_row(known, id, observed.as_deref().map(Standing::of)),
         }
     });
     let kept = known.kept.iter().map(|(file, count)| Row {
@@ -309,29 +314,36 @@ fn unjudged_row(known: &Known<'_>, id: &ObjectId, created: Option<Timestamp>) ->
 }
 
 /// An object of a HelmRelease, which watches its objects only while it waits for them or looks for drift.
-fn released_row(known: &Known<'_>, id: &ObjectId, release: &dyn Listed) -> Row {
+fn released_row(known: &Known<'_>, id: &ObjectId, about: &About, release: &dyn Listed) -> Row {
     if let Some(row) = unjudged_row(known, id, None) {
         return row;
     }
     let (conditions, observed_generation) = release.observed();
     let meta = release.metadata();
     let (state, _) = state_and_message(meta, release.is_suspended(), conditions, observed_generation);
+    let is_done = matches!(state, State::Ready | State::Idle);
+    let looked = match is_done && !known.facts.remote.contains(&owner(about, meta)) {
+        true => (known.looked)(id),
+        false => Looked::Unknown,
+    };
+    let (state, detail, message) = match looked {
+        Looked::Present(standing) => return object_row(known, id, Some(standing)),
+        Looked::Absent => (State::Idle, "gone", NOT_CORRECTED),
+        Looked::Unknown if state == State::Ready => (State::Ready, APPLIED, ""),
+        Looked::Unknown => (State::Waiting, APPLIED, ""),
+    };
     Row {
         id: Some(id.clone()),
-        state: if state == State::Ready {
-            State::Ready
-        } else {
-            State::Waiting
-        },
+        state,
         name: called(known, id),
-        detail: APPLIED.into(),
+        detail: detail.into(),
         age: String::new(),
-        message: String::new(),
+        message: message.into(),
     }
 }
 
-fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> Row {
-    let Some(observed) = observed else {
+fn object_row(known: &Known<'_>, id: &ObjectId, standing: Option<Standing>) -> Row {
+    let Some(standing) = standing else {
         return Row {
             id: Some(id.clone()),
             state: State::Waiting,
@@ -341,12 +353,12 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
             message: String::new(),
         };
     };
-    let unjudged = unjudged_row(known, id, observed.created);
-    if let Some(row) = unjudged.filter(|_| !observed.deleting) {
+    let unjudged = unjudged_row(known, id, standing.created);
+    if let Some(row) = unjudged.filter(|_| !standing.deleting) {
         return row;
     }
-    let state = match observed.health.status {
-        _ if observed.deleting => State::Waiting,
+    let state = match standing.health.status {
+        _ if standing.deleting => State::Waiting,
         Status::Current => State::Ready,
         Status::InProgress | Status::Terminating | Status::NotFound => State::Waiting,
         Status::Failed => State::Failed,
@@ -355,15 +367,15 @@ fn object_row(known: &Known<'_>, id: &ObjectId, observed: Option<&Observed>) -> 
     let message = match state {
         State::Ready => String::new(),
         State::Failed | State::Waiting | State::Idle | State::Kept => {
-            status::in_words(&observed.health.message).to_owned()
+            status::in_words(&standing.health.message).to_owned()
         }
     };
     Row {
         id: Some(id.clone()),
         state,
         name: called(known, id),
-        detail: observed.health.status.to_string(),
-        age: age(observed.created, known.now),
+        detail: standing.health.status.to_string(),
+        age: age(standing.created, known.now),
         message,
     }
 }
@@ -457,11 +469,21 @@ mod tests {
     use crate::up::definitions::Defined;
     use equate_api::helm::HelmRelease;
     use equate_api::kustomize::Kustomization;
+    use equate_apply::health::Health;
     use equate_controllers::kustomization::reasons::Failure;
     use serde_json::json;
 
     /// The dashboard of objects of one kind, while nothing is watched.
     fn drawn(kind: &str, objects: &[Arc<dyn Listed>], facts: &Facts) -> Dashboard {
+        drawn_with(kind, objects, facts, &|_| Looked::Unknown)
+    }
+
+    fn drawn_with(
+        kind: &str,
+        objects: &[Arc<dyn Listed>],
+        facts: &Facts,
+        looked: &dyn Fn(&ObjectId) -> Looked,
+    ) -> Dashboard {
         let controllers = equate_controllers::all();
         let kinds = Kinds::of(controllers.iter());
         let of = |about: &About| match about.kind == kind {
@@ -475,6 +497,7 @@ mod tests {
             kinds: &kinds,
             reconciled: &reconciled,
             observed: &|_| None,
+            looked,
             kept: &[],
             facts,
             now: Timestamp::UNIX_EPOCH,
@@ -515,8 +538,7 @@ mod tests {
         check(&[root, ready("apps", &[])], &[]);
     }
 
-    #[test]
-    fn object_of_a_release_that_nothing_judges_says_so_without_a_watch() {
+    fn release(reason: &str, status: &str) -> Arc<dyn Listed> {
         let release = json!({
             "apiVersion": "helm.toolkit.fluxcd.io/v2",
             "kind": "HelmRelease",
@@ -524,14 +546,54 @@ mod tests {
             "spec": { "interval": "1m" },
             "status": {
                 "observedGeneration": 1,
-                "conditions": [{ "type": "Ready", "status": "True", "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
+                "conditions": [{ "type": "Ready", "status": status, "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }],
                 "inventory": { "entries": [
                     { "id": "default_web_x.org_Route", "v": "v1" },
                     { "id": "default_web__ConfigMap", "v": "v1" },
                 ] },
             },
         });
-        let release: Arc<dyn Listed> = Arc::new(serde_json::from_value::<HelmRelease>(release).unwrap());
+        Arc::new(serde_json::from_value::<HelmRelease>(release).unwrap())
+    }
+
+    #[test]
+    fn objects_of_a_ready_release_show_what_became_of_them() {
+        let crashed = Standing {
+            created: None,
+            deleting: false,
+            health: Health {
+                status: Status::InProgress,
+                message: "Available: 0/1".into(),
+            },
+        };
+        let check =
+            |release: Arc<dyn Listed>, facts: &Facts, looked: Looked, expected: (State, &str, &str)| {
+                let drawn = drawn_with("HelmRelease", &[release], facts, &|_| looked.clone());
+                let row = drawn.groups.last().unwrap().rows.first().unwrap();
+                assert_eq!((row.state, row.detail.as_str(), row.message.as_str()), expected);
+            };
+        let ready = || release("x", "True");
+        let near = Facts::default();
+        let unready = (State::Waiting, "InProgress", "Available: 0/1");
+        check(ready(), &near, Looked::Present(crashed.clone()), unready);
+        check(
+            ready(),
+            &near,
+            Looked::Absent,
+            (State::Idle, "gone", NOT_CORRECTED),
+        );
+        check(ready(), &near, Looked::Unknown, (State::Ready, APPLIED, ""));
+        let remote = Facts {
+            remote: [ObjectRef::new("HelmRelease", "default", "web")].into(),
+            ..Facts::default()
+        };
+        check(ready(), &remote, Looked::Absent, (State::Ready, APPLIED, ""));
+        let installing = release("Progressing", "Unknown");
+        check(installing, &near, Looked::Absent, (State::Waiting, APPLIED, ""));
+    }
+
+    #[test]
+    fn object_of_a_release_that_nothing_judges_says_so_without_a_watch() {
         let defined = Defined {
             schemaless: [("x.org".to_owned(), "Route".to_owned())].into(),
             ..Defined::default()
@@ -540,7 +602,7 @@ mod tests {
             defined,
             ..Facts::default()
         };
-        let drawn = drawn("HelmRelease", &[release], &facts);
+        let drawn = drawn("HelmRelease", &[release("x", "True")], &facts);
         let rows = drawn.groups.last().unwrap().rows.iter();
         let rows: Vec<_> = rows
             .map(|row| (row.name.as_str(), row.state, row.detail.as_str()))
@@ -588,6 +650,7 @@ mod tests {
                 kinds: &Kinds::of(reconciled.iter().map(|(about, _)| *about)),
                 reconciled: &reconciled,
                 observed: &|_| None,
+                looked: &|_| Looked::Unknown,
                 kept: &[],
                 facts: &Facts::default(),
                 now: Timestamp::UNIX_EPOCH,

@@ -30,6 +30,10 @@ pub(crate) enum EntryError {
         root: PathBuf,
         nearest: Option<String>,
     },
+    #[error("--path {path} is a file; give its directory {directory}")]
+    File { path: String, directory: String },
+    #[error("--path {path} leads out of the repository; give a directory inside it{}", suggestion(nearest.as_deref()))]
+    Outside { path: String, nearest: Option<String> },
     #[error("--instead-of {url}={}: {} is not a directory or archive{}", path.display(), path.display(), suggestion(nearest.as_deref()))]
     Instead {
         url: String,
@@ -45,17 +49,7 @@ fn suggestion(nearest: Option<&str>) -> String {
 /// The directory to apply: the given one, else the only one that looks like an entry, else `./`.
 pub(crate) fn choose(root: &Path, given: Option<&str>) -> Result<String, EntryError> {
     if let Some(given) = given {
-        return match root.join(given.trim_start_matches('/')).exists() {
-            true => Ok(given.to_owned()),
-            false => Err(EntryError::Absent {
-                path: given.to_owned(),
-                root: root.to_owned(),
-                nearest: nearest(
-                    given.trim_matches(['.', '/']),
-                    &relative(root, &directories(root)),
-                ),
-            }),
-        };
+        return check_given(root, given);
     }
     let candidates = candidates(root);
     match candidates.as_slice() {
@@ -63,6 +57,61 @@ pub(crate) fn choose(root: &Path, given: Option<&str>) -> Result<String, EntryEr
         [only] => Ok(only.clone()),
         _ => Err(EntryError::Several(candidates)),
     }
+}
+
+fn check_given(root: &Path, given: &str) -> Result<String, EntryError> {
+    let near = || {
+        nearest(
+            given.trim_matches(['.', '/']),
+            &relative(root, &directories(root)),
+        )
+    };
+    let path = given.to_owned();
+    if leads_out(given) {
+        return Err(EntryError::Outside {
+            path,
+            nearest: near(),
+        });
+    }
+    let place = root.join(given.trim_start_matches('/'));
+    if place.is_file() {
+        let directory = Path::new(given).parent().unwrap_or(Path::new(""));
+        let directory = match directory.as_os_str().is_empty() {
+            true => "./".to_owned(),
+            false => directory.display().to_string(),
+        };
+        return Err(EntryError::File { path, directory });
+    }
+    match place.exists() {
+        true => Ok(path),
+        false => Err(EntryError::Absent {
+            path,
+            root: root.to_owned(),
+            nearest: near(),
+        }),
+    }
+}
+
+/// The path in a remote repository, which is not looked into at the start.
+pub(crate) fn check_remote(given: Option<&str>) -> Result<String, EntryError> {
+    let path = given.unwrap_or("./").to_owned();
+    match leads_out(&path) {
+        true => Err(EntryError::Outside { path, nearest: None }),
+        false => Ok(path),
+    }
+}
+
+fn leads_out(path: &str) -> bool {
+    let mut depth = 0_usize;
+    for part in Path::new(path).components() {
+        depth = match (part, depth) {
+            (Component::ParentDir, 0) => return true,
+            (Component::ParentDir, _) => depth - 1,
+            (Component::Normal(_), _) => depth + 1,
+            (Component::CurDir | Component::RootDir | Component::Prefix(_), _) => depth,
+        };
+    }
+    false
 }
 
 /// The way out with the directories of `--instead-of`, which must exist.
@@ -122,6 +171,22 @@ pub(crate) fn whole(root: &Path, path: &str) -> Option<String> {
             names.join(", ")
         )
     })
+}
+
+/// A note about a directory without manifests.
+pub(crate) fn empty(root: &Path, path: &str) -> Option<String> {
+    let start = root.join(path.trim_start_matches('/'));
+    let all = directories(&start);
+    let is_searched = |directory: &Path| {
+        let below = directory.strip_prefix(&start).unwrap_or(directory);
+        below.components().count() < LEVELS_MAX
+    };
+    let is_empty = |directory: &Path| !has_manifests(directory) && !has_kustomization(directory);
+    let nothing = all.len() < DIRECTORIES_MAX
+        && all
+            .iter()
+            .all(|directory| is_searched(directory) && is_empty(directory));
+    nothing.then(|| format!("note: {path} has no manifests, so nothing is applied"))
 }
 
 /// Directories to start from: those that Flux was bootstrapped in, else those below `clusters`, else those with
@@ -389,6 +454,29 @@ mod tests {
         check("./clusters/dev", Ok("./clusters/dev"));
         check("./cluster/dev", Err("; did you mean clusters/dev?"));
         check("nothing-like-it", Err(&root.path().display().to_string()));
+        let file = "--path apps/web/a.yaml is a file; give its directory apps/web";
+        check("apps/web/a.yaml", Err(file));
+        let outside = "--path apps/../../web leads out of the repository; give a directory inside it";
+        check("apps/../../web", Err(outside));
+        check("../clusters/dev", Err("; did you mean clusters/dev?"));
+        check("apps/../apps/web", Ok("apps/../apps/web"));
+        assert_eq!(check_remote(None).as_deref(), Ok("./"));
+        assert!(check_remote(Some("../x")).is_err());
+    }
+
+    #[test]
+    fn a_repository_without_manifests_has_a_note() {
+        let check = |files: &[&str], path: &str, expected: Option<&str>| {
+            assert_eq!(
+                empty(repository(files).path(), path).as_deref(),
+                expected,
+                "{files:?}"
+            );
+        };
+        let note = "note: ./ has no manifests, so nothing is applied";
+        check(&["README.md", "src/main.rs"], "./", Some(note));
+        check(&["README.md", "deploy/app.yaml"], "./", None);
+        check(&["app/Kustomization", "b.yaml"], "app", None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod dashboard;
 mod definitions;
 mod endpoints;
 pub(crate) mod entry;
+mod hosts;
 mod live;
 mod once;
 pub(crate) mod own_credentials;
@@ -16,12 +17,15 @@ mod refusals;
 mod repository;
 mod run;
 mod screen;
+mod standing;
 mod summary;
 mod view;
 mod wrap;
 
+pub(crate) use dashboard::state_and_message;
 pub(crate) use repository::{Repository, RepositoryError, remote_url};
 pub(crate) use run::run;
+pub(crate) use view::State;
 
 use definitions::UnknownKinds;
 use std::path::PathBuf;

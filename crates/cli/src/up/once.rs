@@ -7,6 +7,8 @@ use std::time::Duration;
 /// Time without changes after which a failure is final.
 pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(3);
 
+const WAIT_FOR_OTHERS: &str = "objects wait for others that are not ready";
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
@@ -17,37 +19,52 @@ pub(crate) enum Readiness {
 
 /// Judges a dashboard. An empty one is waiting, not ready.
 pub(crate) fn judge(dashboard: &Dashboard) -> Readiness {
-    let waiting = dashboard.dependents.len();
-    let reasons = |wanted: &[State]| -> Vec<String> {
-        let causes = dashboard
-            .causes
-            .iter()
-            .filter(|_| wanted.contains(&State::Failed));
-        let rows = dashboard
-            .groups
-            .iter()
-            .flat_map(|group| group.rows.iter().map(move |row| (group, row)))
-            .filter(|(_, row)| wanted.contains(&row.state))
-            .filter(|(_, row)| !wanted.contains(&State::Failed) || !is_explained(row))
-            .filter(|(group, row)| {
-                let name = group.full_name(row);
-                !dashboard.is_counted(&name) && !dashboard.grouped.contains(&name)
-            });
-        let many = (wanted.contains(&State::Waiting) && waiting > WAITING_NAMED)
-            .then(|| format!("{waiting} objects wait for others that are not ready"));
-        let rows = rows.map(|(group, row)| reason(group, row));
-        causes.cloned().chain(rows).chain(many).collect()
-    };
+    let failed = reasons(dashboard, State::Failed);
+    let failed: Vec<String> = dashboard.causes.iter().cloned().chain(failed).collect();
+    let waiting = reasons(dashboard, State::Waiting);
     let mut own = dashboard.groups.iter().filter(|group| group.has_own_object);
     let nothing_yet = own.any(|group| group.rows.is_empty());
-    if nothing_yet || !reasons(&[State::Waiting]).is_empty() && reasons(&[State::Failed]).is_empty() {
-        return Readiness::Waiting(reasons(&[State::Waiting]));
+    if nothing_yet || !waiting.is_empty() && failed.is_empty() {
+        return Readiness::Waiting(waiting);
     }
-    if reasons(&[State::Failed]).is_empty() {
-        Readiness::Ready
-    } else {
-        Readiness::Failed(reasons(&[State::Failed, State::Waiting]))
+    if failed.is_empty() {
+        return Readiness::Ready;
     }
+    let explained = explained(dashboard);
+    let others = waiting.into_iter().filter(|reason| !explained.contains(reason));
+    let others = others.map(|reason| match reason.ends_with(WAIT_FOR_OTHERS) {
+        true => reason,
+        false => format!("still waiting: {reason}"),
+    });
+    Readiness::Failed(failed.into_iter().chain(others).collect())
+}
+
+/// A line for each row in this state that no line of the summary covers.
+fn reasons(dashboard: &Dashboard, state: State) -> Vec<String> {
+    let mut lines = Vec::new();
+    for group in &dashboard.groups {
+        for row in group.rows.iter().filter(|row| row.state == state) {
+            let name = group.full_name(row);
+            if !dashboard.is_counted(&name) && !dashboard.grouped.contains(&name) {
+                lines.push(reason(group, row));
+            }
+        }
+    }
+    let dependents = dashboard.dependents.len();
+    if state == State::Waiting && dependents > WAITING_NAMED {
+        lines.push(format!("{dependents} {WAIT_FOR_OTHERS}"));
+    }
+    lines
+}
+
+/// The reasons that only repeat what an owner's row says.
+fn explained(dashboard: &Dashboard) -> Vec<String> {
+    let rows = dashboard
+        .groups
+        .iter()
+        .flat_map(|group| group.rows.iter().map(move |row| (group, row)));
+    let explained = rows.filter(|(_, row)| is_explained(row));
+    explained.map(|(group, row)| reason(group, row)).collect()
 }
 
 impl Readiness {
@@ -155,7 +172,7 @@ mod tests {
         let all = ["a: not found", "b: applied", "c: InProgress"].map(String::from);
         assert_eq!(judged(vec![waiting()]), Readiness::Waiting(all.to_vec()));
         let failed = group(vec![row("web", State::Failed, "broken")]);
-        let reasons = ["web: broken", "c: InProgress"].map(String::from);
+        let reasons = ["web: broken", "still waiting: c: InProgress"].map(String::from);
         assert_eq!(
             judged(vec![failed, waiting()]),
             Readiness::Failed(reasons.to_vec())
@@ -177,7 +194,10 @@ mod tests {
         check(
             &[Failed],
             &[Waiting],
-            &Readiness::Failed(detail(&["0", "Kustomization/0"])),
+            &Readiness::Failed(vec![
+                "0: said".into(),
+                "still waiting: Kustomization/0: said".into(),
+            ]),
         );
     }
 }

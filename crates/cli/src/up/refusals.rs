@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The number of objects that are refused for one reason before they share a line.
 const SHARED_BY: usize = 3;
 
-/// What the summary says in place of rows.
+/// The lines of the summary that stand for messages of rows.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shared {
     pub(crate) causes: Vec<String>,

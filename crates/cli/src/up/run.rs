@@ -3,16 +3,18 @@
 use super::Args;
 use super::bootstrap::{self, BootstrapError, Root};
 use super::crds::{self, CrdsError, Given};
-use super::dashboard::{Known, dashboard, state_and_message};
+use super::dashboard::{Known, dashboard};
 use super::definitions::Definer;
 use super::endpoints::{Endpoints, Loop};
 use super::entry::{self, EntryError};
+use super::hosts;
 use super::live;
 use super::once::{FINAL_AFTER, Readiness, judge};
 use super::own_credentials::{CredentialsError, Places};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
-use super::summary::{self, Facts};
+use super::standing::Unwatched;
+use super::summary::Facts;
 use super::view::{Dashboard, State};
 use crate::counts::{self, Requests};
 use crate::failure::{Failure, is_broken_pipe};
@@ -22,13 +24,11 @@ use crate::workspace::{ClaimError, DIRECTORY, Workspace};
 use axum::Router;
 use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
-use equate_api::source::{GitRepository, HelmRepository, OciRepository};
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
 use equate_controllers::helm_release;
-use equate_controllers::kit::Listed;
 use equate_controllers::{AwsEnvironment, ControllerSet, Engine, ObjectRef, OwnLoop, Policy};
 use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, OwnCredentials, SshAlgorithms};
@@ -61,6 +61,11 @@ const CHANGE_SHARE: u32 = 10;
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Changes within this time are shown together.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of looks at objects that no controller watches, where ages are not shown.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// Objects whose cause is looked for when a wait has failed, and the time for one.
+const DIAGNOSED: usize = 20;
+const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time without changes after which summaries are printed: counts have stopped growing.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
@@ -179,7 +184,7 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
             let all = given.is_none().then(|| entry::whole(directory, &path)).flatten();
             (path, all)
         }
-        (None, given) => (given.unwrap_or("./").to_owned(), None),
+        (None, given) => (entry::check_remote(given)?, None),
     };
     let given = crds::load(&args.crds)?;
     let own = args.credentials.credentials(&repository, Places::of_process())?;
@@ -187,7 +192,9 @@ pub(crate) async fn run(args: Args, controllers: &ControllerSet, kinds: &Kinds) 
     let mut screen = Screen::of_stdout();
     let is_live = !args.once && !args.no_interactive && live::is_possible();
     let whole = all.is_some();
-    let notes: Vec<String> = given.notes.iter().cloned().chain(all).collect();
+    let empty = repository.directory.as_deref();
+    let empty = empty.and_then(|directory| entry::empty(directory, &path));
+    let notes: Vec<String> = given.notes.iter().cloned().chain(all).chain(empty).collect();
     for note in &notes {
         screen.note(note).map_err(UpError::Output)?;
     }
@@ -263,6 +270,7 @@ struct Session {
     title: String,
     hints: Vec<String>,
     kinds: Kinds,
+    unwatched: Unwatched,
     /// Removed at the end; none if the state is kept.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -331,7 +339,8 @@ impl Session {
         let session = Self {
             title: title(repository, path),
             hints: hints(args),
-            kinds: kinds.clone(),
+            kinds: kinds.in_up(true),
+            unwatched: Unwatched::default(),
             endpoints: tokio::spawn(serving_endpoints),
             definer,
             defining,
@@ -369,6 +378,7 @@ impl Session {
                 Presence::Present(observed) => Some(observed),
                 Presence::Absent | Presence::Unknown => None,
             },
+            looked: &self.unwatched.look(self.cluster.reading()),
             kept: &engine.own_files(),
             facts: &self.facts(),
             now: jiff::Timestamp::now(),
@@ -386,6 +396,12 @@ impl Session {
             kind.is_unsupported()
                 .then(|| (owner, format!("{}/{}", kind.kind, source.name)))
         });
+        let releases = engine.objects::<HelmRelease>().into_iter();
+        let remote = releases.filter_map(|release| {
+            let meta = &release.metadata;
+            let owner = ObjectRef::new("HelmRelease", meta.namespace.clone()?, meta.name.clone()?);
+            release.spec.kube_config.is_some().then_some(owner)
+        });
         let missing = engine.missing_kinds();
         let kinds = missing.values().flat_map(|missing| missing.kinds.keys());
         let served = kinds.filter_map(|gvk| {
@@ -397,45 +413,10 @@ impl Session {
             missing,
             defined: self.definer.defined(),
             blocked: blocked.collect(),
-            unreachable: self.unreachable(),
+            remote: remote.collect(),
+            unreachable: hosts::unanswered(engine),
             skipped_webhooks: self.cluster.skipped_webhooks(),
         }
-    }
-
-    /// The failing sources whose host did not answer, with their URLs.
-    fn unreachable(&self) -> BTreeMap<ObjectRef, String> {
-        fn failing<K: Listed>(
-            kind: &'static str,
-            objects: &[Arc<K>],
-            url: fn(&K) -> &str,
-        ) -> BTreeMap<ObjectRef, String> {
-            let failing = objects.iter().filter_map(|object| {
-                let (conditions, generation) = object.observed();
-                let (meta, suspended) = (object.metadata(), object.is_suspended());
-                let (state, message) = state_and_message(meta, suspended, conditions, generation);
-                (state == State::Failed && summary::is_unreachable(&message)).then(|| {
-                    let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
-                    let owner = ObjectRef::new(kind, namespace.unwrap_or_default(), name.unwrap_or_default());
-                    (owner, url(object).to_owned())
-                })
-            });
-            failing.collect()
-        }
-        let engine = &self.engine.engine;
-        let mut all = failing("GitRepository", &engine.objects::<GitRepository>(), |source| {
-            &source.spec.url
-        });
-        all.extend(failing(
-            "OCIRepository",
-            &engine.objects::<OciRepository>(),
-            |source| &source.spec.url,
-        ));
-        all.extend(failing(
-            "HelmRepository",
-            &engine.objects::<HelmRepository>(),
-            |source| &source.spec.url,
-        ));
-        all
     }
 
     /// Shows the interactive view until a key or a signal ends it.
@@ -477,6 +458,7 @@ impl Session {
             let pace = Pace::of(begun.elapsed());
             tokio::select! {
                 result = &mut interrupt => return result.map_err(UpError::Signal),
+                () = tokio::time::sleep(pace.tick.max(LOOK_INTERVAL)), if !screen.shows_ages() => {}
                 () = tokio::time::sleep(pace.tick), if screen.shows_ages() => {}
                 () = tokio::time::sleep(SETTLED_AFTER), if screen.has_news(&dashboard) => {
                     screen.summarise(&dashboard).map_err(UpError::Output)?;
@@ -524,6 +506,11 @@ impl Session {
                     return Err(UpError::Interrupted { reasons });
                 }
                 () = tokio::time::sleep_until(deadline) => {
+                    let dashboard = self.diagnosed(dashboard).await;
+                    let reasons = match judge(&dashboard) {
+                        Readiness::Failed(reasons) | Readiness::Waiting(reasons) if !reasons.is_empty() => reasons,
+                        Readiness::Ready | Readiness::Failed(_) | Readiness::Waiting(_) => reasons,
+                    };
                     screen.note_all(&dashboard.notes).map_err(UpError::Output)?;
                     let waited = format!("{:.0?}", begun.elapsed());
                     let early = deadline < begun + timeout;
@@ -537,9 +524,37 @@ impl Session {
                 () = tokio::time::sleep(SETTLED_AFTER), if !screen.is_settled() => {
                     screen.settle().map_err(UpError::Output)?;
                 }
+                () = tokio::time::sleep(LOOK_INTERVAL) => {}
                 _ = changes.changed() => quiet_since = Instant::now(),
             }
         }
+    }
+
+    /// Puts the causes into the messages of rows that are not ready: a container's last line, a missing node.
+    async fn diagnosed(&self, mut dashboard: Dashboard) -> Dashboard {
+        let grouped = dashboard.grouped.clone();
+        let mut left = DIAGNOSED;
+        for group in &mut dashboard.groups {
+            let kind = group.kind;
+            let unwell = group.rows.iter_mut().filter(|row| {
+                let name = kind.map_or_else(|| row.name.clone(), |kind| format!("{kind}/{}", row.name));
+                matches!(row.state, State::Failed | State::Waiting) && !grouped.contains(&name)
+            });
+            for row in unwell {
+                let Some(id) = row.id.clone().filter(|_| left > 0) else {
+                    continue;
+                };
+                left -= 1;
+                let cause = crate::explain::cause(&self.client, &self.kinds, &id);
+                // the message alone is enough if the cluster does not answer
+                if let Ok(Some(cause)) = tokio::time::timeout(DIAGNOSIS_TIMEOUT, cause).await
+                    && !row.message.contains(&cause)
+                {
+                    row.message = row.caused_by(Some(&cause));
+                }
+            }
+        }
+        dashboard
     }
 
     /// Stops the parts in reverse order.

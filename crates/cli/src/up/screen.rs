@@ -145,7 +145,7 @@ impl Screen {
         if std::io::stdout().is_terminal() {
             Self::Terminal(Terminal {
                 term: Term::buffered_stdout(),
-                colour: std::env::var_os("NO_COLOR").is_none(),
+                colour: crate::table::colour(),
                 shown: String::new(),
             })
         } else {

@@ -1,6 +1,7 @@
 //! Groups failures by their cause, and says which kinds Equate does not reconcile. Pure.
 
 use super::definitions::Defined;
+use super::hosts::{self, Unanswered};
 use crate::schemaless::GroupKind;
 use equate_controllers::ObjectRef;
 use equate_controllers::kit::MissingKinds;
@@ -19,67 +20,14 @@ pub(crate) struct Facts {
     pub(crate) defined: Defined,
     /// The owners whose source has a kind without a controller, with that source.
     pub(crate) blocked: BTreeMap<ObjectRef, String>,
+    /// The HelmReleases whose objects are in another cluster.
+    pub(crate) remote: BTreeSet<ObjectRef>,
     /// The served version of Flux's kinds that manifests have in another one.
     pub(crate) served: BTreeMap<GroupKind, &'static str>,
-    /// The URLs of sources whose host did not answer.
-    pub(crate) unreachable: BTreeMap<ObjectRef, String>,
+    /// The sources whose host did not answer.
+    pub(crate) unreachable: BTreeMap<ObjectRef, Unanswered>,
     /// The objects with webhooks that the API does not call, with the number of these webhooks.
     pub(crate) skipped_webhooks: BTreeMap<String, usize>,
-}
-
-/// Whether a source's message says that its host did not answer.
-pub(crate) fn is_unreachable(message: &str) -> bool {
-    let said = [
-        "check the host's name and port, and that it is reachable from here",
-        "times in a row; requests of namespace",
-    ];
-    said.iter().any(|text| message.contains(text))
-}
-
-/// A line for each host that did not answer.
-fn unreachable(facts: &Facts) -> Vec<String> {
-    let mut hosts: BTreeMap<&str, Vec<(&ObjectRef, &str)>> = BTreeMap::new();
-    for (owner, url) in &facts.unreachable {
-        hosts.entry(host(url)).or_default().push((owner, url));
-    }
-    let mut by_number: Vec<_> = hosts.into_iter().collect();
-    by_number.sort_by_key(|(_, sources)| std::cmp::Reverse(sources.len()));
-    let more = by_number.len().saturating_sub(NAMED);
-    let mut lines: Vec<String> = by_number
-        .iter()
-        .take(NAMED)
-        .map(|(host, sources)| match sources.as_slice() {
-            [(only, url)] => format!(
-                "{host} cannot be reached: {}/{}; use its content on this machine with --instead-of {url}=DIR",
-                only.kind, only.name
-            ),
-            all => {
-                let urls: BTreeSet<&str> = all.iter().map(|(_, url)| *url).collect();
-                let first = urls.first().copied().unwrap_or_default();
-                format!(
-                    "{host} cannot be reached: {} sources with {} URLs; use their content on this machine with \
-                     --instead-of {first}=DIR for each",
-                    all.len(),
-                    urls.len()
-                )
-            }
-        })
-        .collect();
-    if more > 0 {
-        lines.push(format!("{more} more hosts cannot be reached"));
-    }
-    lines
-}
-
-/// The host and port of a URL, also of `git@host:path`.
-fn host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split('/').next().unwrap_or(rest);
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    if url.contains("://") {
-        return host;
-    }
-    host.split(':').next().unwrap_or(host)
 }
 
 /// A line for each missing kind that one of these failing owners needs, then `refused`, then one for each silent
@@ -87,7 +35,7 @@ fn host(url: &str) -> &str {
 pub(crate) fn causes(facts: &Facts, failing: &BTreeSet<ObjectRef>, refused: Vec<String>) -> Vec<String> {
     let mut lines = undefined(facts, failing);
     lines.extend(refused);
-    lines.extend(unreachable(facts));
+    lines.extend(hosts::silent(&facts.unreachable));
     lines
 }
 
@@ -291,46 +239,6 @@ mod tests {
                 "OCIRepository (x.org) is served as v1 only: Kustomization/a; change its apiVersion to x.org/v1"
             ]
         );
-    }
-
-    #[test]
-    fn silent_hosts_are_named_once() {
-        let source = |name: &str, url: &str| (ObjectRef::new("OCIRepository", "a", name), url.to_owned());
-        let facts = Facts {
-            unreachable: [
-                source("a", "oci://ghcr.io/charts/web"),
-                source("b", "oci://ghcr.io/charts/web"),
-                source("c", "oci://ghcr.io/charts/db"),
-                source("d", "https://user@charts.example.org:8443/x"),
-                source("e", "git@git.example.org:a/b"),
-            ]
-            .into(),
-            ..Facts::default()
-        };
-        assert_eq!(
-            causes(&facts, &BTreeSet::new(), Vec::new()),
-            [
-                "ghcr.io cannot be reached: 3 sources with 2 URLs; use their content on this machine with \
-                 --instead-of oci://ghcr.io/charts/db=DIR for each",
-                "charts.example.org:8443 cannot be reached: OCIRepository/d; use its content on this machine with \
-                 --instead-of https://user@charts.example.org:8443/x=DIR",
-                "git.example.org cannot be reached: OCIRepository/e; use its content on this machine with \
-                 --instead-of git@git.example.org:a/b=DIR",
-            ]
-        );
-    }
-
-    #[tokio::test]
-    async fn messages_of_silent_hosts_are_known() {
-        let egress = equate_egress::Egress::default();
-        let refused = loop {
-            match egress.enter("a", "silent.example.org").await {
-                Ok(mut admission) => admission.report(equate_egress::Outcome::Silent),
-                Err(refused) => break refused,
-            }
-        };
-        assert!(is_unreachable(&refused.to_string()), "{refused}");
-        assert!(!is_unreachable("no match found for semver: 1.x"));
     }
 
     #[test]

@@ -69,6 +69,18 @@ pub(crate) struct Row {
     pub(crate) message: String,
 }
 
+impl Row {
+    /// The message in one line, with its cause first.
+    pub(crate) fn caused_by(&self, cause: Option<&str>) -> String {
+        let message = self.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        match cause {
+            Some(cause) if cause.contains(&message) => cause.to_owned(),
+            Some(cause) if !message.contains(cause) => format!("{cause}; {message}"),
+            _ => message,
+        }
+    }
+}
+
 /// The state of a row, worst first: the order in which rows are selected if not all fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {

@@ -273,16 +273,91 @@ fn kinds_without_a_controller_are_unsupported() {
     let output = fleet.equate(&["reconcile", "imgrepo", "redis"]);
     let text = printed(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("`equate up` has no controller for ImageRepository yet"),
-        "{text}"
-    );
-    let text = printed(&fleet.equate(&["tree", "ks", "a"]));
-    assert!(
-        text.contains("unsupported: Equate has no controller for it yet"),
-        "{text}"
-    );
+    let unsupported = "unsupported: Equate has no controller for it yet";
+    assert!(text.contains(unsupported), "{text}");
+    for command in [&["tree", "ks", "a"][..], &["get", "imgrepo"]] {
+        let text = printed(&fleet.equate(command));
+        assert!(text.contains(unsupported), "{text}");
+    }
+    let output = fleet.equate(&["explain", "ImageRepository/flux-system/redis", "-o", "json"]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains(unsupported), "{text}");
     assert!(up.interrupt());
+}
+
+const SILENT_HOST: &str = "
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: { name: web, namespace: flux-system }
+spec: { interval: 1m, url: 'http://127.0.0.1:1/charts' }
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmRepository
+metadata: { name: registry, namespace: flux-system }
+spec: { type: oci, insecure: true, url: 'oci://127.0.0.1:2/charts' }
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: HelmChart
+metadata: { name: registry, namespace: flux-system }
+spec: { interval: 1m, chart: app, version: 1.x, sourceRef: { kind: HelmRepository, name: registry } }
+---
+apiVersion: source.toolkit.fluxcd.io/v1
+kind: Bucket
+metadata: { name: files, namespace: flux-system }
+spec: { interval: 1m, insecure: true, endpoint: '127.0.0.1:1', bucketName: files }
+";
+
+#[test]
+fn sources_of_a_silent_host_have_one_line() {
+    let fleet = Fleet::empty();
+    fleet.commit("clusters/dev/a.yaml", Some(SILENT_HOST));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    let reasons: Vec<&str> = text.lines().filter(|line| line.contains("127.0.0.1")).collect();
+    let refused = "cannot be reached (it refuses connections)";
+    let bucket = "https://127.0.0.1:1/files";
+    let charts = "oci://127.0.0.1:2/charts";
+    assert_eq!(
+        reasons,
+        [
+            format!(
+                "  127.0.0.1:1 {refused}: 2 sources with 2 URLs; use their content on this machine with \
+                 --instead-of http://127.0.0.1:1/charts=DIR for each"
+            ),
+            format!(
+                "  127.0.0.1:2 {refused}: HelmChart/registry; use its content on this machine with \
+                 --instead-of {charts}=DIR"
+            ),
+        ],
+        "{text}"
+    );
+    let files = tempfile::tempdir().unwrap();
+    let pair = |url: &str| format!("--instead-of={url}={}", files.path().display());
+    let (_, text) = once(&fleet, &[&pair(bucket), &pair("http://127.0.0.1:1/charts")]);
+    assert!(!text.contains("127.0.0.1:1"), "{text}");
+}
+
+#[test]
+fn a_path_that_is_no_directory_of_the_repository_is_refused() {
+    let fleet = Fleet::empty();
+    fleet.commit(
+        "apps/web/cm.yaml",
+        Some("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"),
+    );
+    for (path, expected) in [
+        (
+            "apps/web/cm.yaml",
+            "error: --path apps/web/cm.yaml is a file; give its directory apps/web\n",
+        ),
+        (
+            "../apps/wep",
+            "leads out of the repository; give a directory inside it; did you mean apps/web?\n",
+        ),
+    ] {
+        let text = printed(&fleet.equate(&["up", "--once", "--path", path]));
+        assert!(text.ends_with(expected), "{text}");
+    }
 }
 
 #[test]

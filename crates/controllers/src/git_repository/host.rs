@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use equate_api::meta::Reason;
-use equate_egress::Outcome;
+use equate_egress::{Outcome, Silence};
 use equate_git::{Commit, Kind, Revision};
 use futures::future::BoxFuture;
 
@@ -81,6 +81,10 @@ impl Context {
                 let (done, outcome) = session();
                 if let Some(outcome) = outcome {
                     admission.report(outcome);
+                }
+                let failed = done.as_ref().err();
+                if let Some(why) = failed.and_then(|failure| Silence::in_message(&failure.message)) {
+                    admission.because(why);
                 }
                 done
             });

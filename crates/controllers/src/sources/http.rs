@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use equate_egress::{Egress, HttpRefusal, Outcome, Refusal};
+use equate_egress::{Egress, HttpRefusal, Outcome, Refusal, Silence, UNREACHABLE};
 use reqwest::header::{
     AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION,
 };
@@ -176,7 +176,7 @@ pub(crate) enum HttpError {
     },
     #[error(transparent)]
     Closed(Refusal),
-    #[error("Get {url:?}")]
+    #[error("Get {url:?}{}", unanswered(source))]
     Unreachable {
         url: String,
         #[source]
@@ -213,24 +213,34 @@ impl HttpError {
         match self {
             Self::Status { status, .. } => *status == StatusCode::UNAUTHORIZED,
             Self::Login | Self::Certificates(_) => true,
-            Self::Unreachable { source, .. } => {
-                let mut cause: Option<&dyn std::error::Error> = Some(source);
-                while let Some(error) = cause {
-                    if error.is::<rustls::Error>() {
-                        return true;
-                    }
-                    let io = error.downcast_ref::<io::Error>();
-                    let inner = io.and_then(io::Error::get_ref);
-                    if inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) {
-                        return true;
-                    }
-                    cause = error.source();
-                }
-                false
-            }
+            Self::Unreachable { source, .. } => is_tls(source),
             _ => false,
         }
     }
+}
+
+/// Why there is no answer, unless TLS failed, which the cause tells.
+fn unanswered(error: &reqwest::Error) -> String {
+    match is_tls(error) {
+        true => String::new(),
+        false => format!(": {} ({UNREACHABLE})", Silence::of_request(error).words()),
+    }
+}
+
+fn is_tls(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<rustls::Error>() {
+            return true;
+        }
+        let io = error.downcast_ref::<io::Error>();
+        let inner = io.and_then(io::Error::get_ref);
+        if inner.is_some_and(<dyn std::error::Error + Send + Sync>::is::<rustls::Error>) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 #[derive(Debug)]
@@ -314,7 +324,10 @@ impl Http {
             let outcome = match &asked {
                 // the limit may be the tenant's, and means nothing
                 Err(_elapsed) => None,
-                Ok(Err(HttpError::Unreachable { .. })) => Some(Outcome::Silent),
+                Ok(Err(HttpError::Unreachable { source, .. })) => {
+                    admission.because(Silence::of_request(source));
+                    Some(Outcome::Silent)
+                }
                 Ok(_) => Some(Outcome::Answered),
             };
             if let Some(outcome) = outcome {

@@ -481,12 +481,12 @@ fn unreachable_hosts_are_reported() {
     check(
         url,
         Kind::Unreachable,
-        &format!("cannot connect to {url}: no connection (check the host's name"),
+        &format!("cannot connect to {url}: no connection: the host refuses it (check the host's name"),
     );
     check(
         "https://nowhere.invalid/x",
         Kind::Unreachable,
-        "cannot connect to https://nowhere.invalid/x: no connection",
+        "cannot connect to https://nowhere.invalid/x: no connection: its name cannot be resolved",
     );
     check(
         "git://h/x",

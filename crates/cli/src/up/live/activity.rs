@@ -95,6 +95,7 @@ fn said(event: &Event) -> Said {
 fn digest(message: &str) -> String {
     let mut counts: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut others = Vec::new();
+    let mut left_out = 0;
     for line in message.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match line.rsplit_once(' ') {
             Some((object, verb)) if VERBS.contains(&verb) && !object.contains(' ') => {
@@ -103,12 +104,18 @@ fn digest(message: &str) -> String {
                     None => counts.push((verb, vec![object])),
                 }
             }
+            _ if !counts.is_empty() && number_left_out(line).is_some() => {
+                left_out = number_left_out(line).unwrap_or_default();
+            }
             _ => others.push(line.to_owned()),
         }
     }
-    let counts = counts.into_iter().map(|(verb, objects)| {
+    let last = counts.len();
+    let counts = counts.into_iter().enumerate().map(|(at, (verb, objects))| {
         let named: Vec<&str> = objects.iter().take(NAMED).copied().collect();
-        let more = objects.len() - named.len();
+        // a long list ends in its last objects
+        let left_out = if at + 1 == last { left_out } else { 0 };
+        let more = objects.len() - named.len() + left_out;
         let named = named.join(", ");
         match more {
             0 => format!("{verb} {named}"),
@@ -117,6 +124,11 @@ fn digest(message: &str) -> String {
     });
     others.extend(counts);
     others.join("; ")
+}
+
+/// The number in the last line of a shortened list.
+fn number_left_out(line: &str) -> Option<usize> {
+    line.strip_prefix("and ")?.strip_suffix(" more")?.parse().ok()
 }
 
 #[cfg(test)]
@@ -139,6 +151,11 @@ mod tests {
             "A/a created\nA/b created\nA/c created\nA/d created\nA/e created",
             "created A/a, A/b, A/c and 2 more",
         );
+        check(
+            "A/a created\nA/b created\nA/c created\nA/d created\nand 396 more",
+            "created A/a, A/b, A/c and 397 more",
+        );
+        check("and 3 more", "and 3 more");
         check(
             "Deployment/web/web corrected .spec.replicas 7 -> 2, written by kubectl",
             "Deployment/web/web corrected .spec.replicas 7 -> 2, written by kubectl",

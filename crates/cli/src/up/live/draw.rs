@@ -342,7 +342,7 @@ fn activity(model: &Model, columns: usize, room: usize) -> Vec<Line<'static>> {
         if taken > 0 && taken + lines.len() > lines_max {
             break;
         }
-        lines_max = lines_max.max(lines.len().min(room / 2));
+        lines_max = lines_max.max(lines.len().min(room / 3));
         taken += lines.len();
         shown.push(lines);
     }

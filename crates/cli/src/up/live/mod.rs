@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 use terminal::{Keys, Screen};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -88,8 +88,7 @@ pub(super) async fn run(
     let _keys = Keys::read(sender);
     tasks.start(model.update(Input::Dashboard(dashboard())));
     let (mut updating, mut drawing) = (Duration::ZERO, Duration::ZERO);
-    // set after a change that is not shown yet
-    let mut due: Option<Instant> = None;
+    let mut turns = Turns::new();
     let mut is_stale = true;
     loop {
         if is_stale {
@@ -100,22 +99,20 @@ pub(super) async fn run(
         }
         is_stale = true;
         let pace = Pace::of(updating + drawing);
-        let input = tokio::select! {
+        let next = tokio::select! {
             result = &mut interrupt => {
                 result?;
                 return Ok(model.dashboard);
             }
-            Some(input) = inputs.recv() => Some(input),
-            _ = changes.changed(), if due.is_none() => {
-                due = Some(Instant::now() + pace.calm);
+            next = turns.next(&pace, &mut inputs, &mut changes) => next,
+        };
+        let input = match next {
+            Next::Input(input) => Some(input),
+            Next::Refresh => None,
+            Next::Later => {
                 is_stale = false;
                 continue;
             }
-            () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                due = None;
-                None
-            }
-            () = tokio::time::sleep(pace.tick) => None,
         };
         let mut asks = match input {
             Some(input) => model.update(input),
@@ -137,6 +134,51 @@ pub(super) async fn run(
             return Ok(model.dashboard);
         }
         tasks.start(asks);
+    }
+}
+
+enum Next {
+    Input(Input),
+    /// The dashboard is read again.
+    Refresh,
+    /// A change is shown with those that follow it soon.
+    Later,
+}
+
+/// When the dashboard is read again: soon after a change, and at each tick for ages and causes.
+struct Turns {
+    refreshed: Instant,
+    /// Set after a change that is not shown yet.
+    due: Option<Instant>,
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self {
+            refreshed: Instant::now(),
+            due: None,
+        }
+    }
+
+    async fn next(
+        &mut self,
+        pace: &Pace,
+        inputs: &mut UnboundedReceiver<Input>,
+        changes: &mut Receiver<u64>,
+    ) -> Next {
+        // not counted from the last input: a steady one would put it off for ever
+        let tick = self.refreshed + pace.tick;
+        let refresh = self.due.map_or(tick, |due| due.min(tick));
+        tokio::select! {
+            Some(input) = inputs.recv() => return Next::Input(input),
+            _ = changes.changed(), if self.due.is_none() => {
+                self.due = Some(Instant::now() + pace.calm);
+                return Next::Later;
+            }
+            () = tokio::time::sleep_until(refresh) => {}
+        }
+        *self = Self::new();
+        Next::Refresh
     }
 }
 

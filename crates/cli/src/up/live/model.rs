@@ -88,7 +88,7 @@ struct Cause {
 }
 
 /// Time after which a cause is looked for again: a container fails while its Deployment's message stays.
-const CAUSE_SECONDS: i64 = 5;
+const CAUSE_SECONDS: i64 = 3;
 
 /// Objects whose cause is looked for at the same time as the view is open.
 const DIAGNOSED: usize = 20;
@@ -226,13 +226,7 @@ impl Model {
     /// A row's message, with its cause first.
     pub(super) fn message(&self, row: &Row) -> String {
         let cause = row.id.as_ref().and_then(|id| self.causes.get(id));
-        let cause = cause.and_then(|cause| cause.text.as_deref());
-        let message = row.message.split_whitespace().collect::<Vec<_>>().join(" ");
-        match cause {
-            Some(cause) if cause.contains(&message) => cause.to_owned(),
-            Some(cause) if !message.contains(cause) => format!("{cause}; {message}"),
-            _ => message,
-        }
+        row.caused_by(cause.and_then(|cause| cause.text.as_deref()))
     }
 
     fn key(&mut self, key: Key) -> Option<Ask> {

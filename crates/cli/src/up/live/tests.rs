@@ -3,6 +3,7 @@
 use super::draw;
 use super::model::{Ask, Input, Key, Model, Request};
 use super::pane::{Content, View};
+use super::{Next, Pace, Turns};
 use crate::up::view::{Dashboard, Group, Row, State};
 use equate_apply::id::ObjectId;
 use jiff::Timestamp;
@@ -369,4 +370,30 @@ fn no_line_is_longer_than_the_screen() {
         let text = view.text().split_whitespace().collect::<String>();
         assert!(text.contains("endequateup"), "{columns}: {}", view.text());
     }
+}
+
+#[tokio::test]
+async fn inputs_do_not_put_off_the_ages() {
+    use std::time::Duration;
+    let (sender, mut inputs) = tokio::sync::mpsc::unbounded_channel();
+    let (_changed, mut changes) = tokio::sync::watch::channel(0);
+    let steady = tokio::spawn(async move {
+        while sender.send(Input::Uncommitted(false)).is_ok() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    let pace = Pace {
+        tick: Duration::from_millis(20),
+        calm: Duration::from_millis(20),
+    };
+    let mut turns = Turns::new();
+    let mut refreshed = 0;
+    for _ in 0..200 {
+        match turns.next(&pace, &mut inputs, &mut changes).await {
+            Next::Refresh => refreshed += 1,
+            Next::Input(_) | Next::Later => {}
+        }
+    }
+    assert_ne!(refreshed, 0);
+    steady.abort();
 }

@@ -64,7 +64,7 @@ pub struct Event {
     pub severity: Severity,
     /// A condition's reason, `ReconciliationSucceeded`.
     pub reason: String,
-    /// The message; cut off after [`MESSAGE_BYTES_MAX`].
+    /// The message; shortened to [`MESSAGE_BYTES_MAX`].
     pub message: String,
     /// Metadata by names like `revision`; written with the prefix of the object's API group. Values longer than
     /// [`ANNOTATIONS_BYTES_MAX`] are left out.
@@ -136,6 +136,8 @@ pub const ANNOTATIONS_BYTES_MAX: usize = 4096;
 
 /// A message is cut off after this many bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
+/// Room for the number of lines that are left out.
+const MORE_BYTES: usize = 32;
 
 /// The bounds of a recorder.
 #[derive(Debug, Clone)]
@@ -267,9 +269,7 @@ impl Recorder {
         if let Some(notifier) = &self.notifier {
             notifier.publish(&tenant, &event, annotations(&event));
         }
-        let kept = cut(&event.message, MESSAGE_BYTES_MAX).len();
-        event.message.truncate(kept);
-        event.message.shrink_to_fit();
+        event.message = shortened(event.message);
         if let Some(event) = self.line.push(&tenant, event) {
             self.tally.crowded.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
@@ -453,6 +453,23 @@ fn annotations(event: &Event) -> Option<BTreeMap<String, String>> {
     // the controller's own metadata wins
     let all: BTreeMap<_, _> = carried.chain(all).collect();
     (!all.is_empty()).then_some(all)
+}
+
+/// Whole lines of a long list, with the number of the others; a long text is cut off.
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        let room = cut(&message, MESSAGE_BYTES_MAX - MORE_BYTES);
+        if let Some(end) = room.rfind('\n') {
+            let more = message[end..].lines().filter(|line| !line.is_empty()).count();
+            message.truncate(end);
+            message.push_str(&format!("\nand {more} more"));
+        } else {
+            let kept = cut(&message, MESSAGE_BYTES_MAX).len();
+            message.truncate(kept);
+        }
+    }
+    message.shrink_to_fit();
+    message
 }
 
 pub(super) fn cut(message: &str, bytes_max: usize) -> &str {

@@ -129,6 +129,20 @@ fn what_counts_no_longer_is_forgotten() {
 }
 
 #[test]
+fn long_lists_keep_whole_lines_and_a_number() {
+    let list: String = (0..400)
+        .map(|n| format!("ConfigMap/default/c{n} created\n"))
+        .collect();
+    let short = shortened(list.clone());
+    assert!(short.len() <= MESSAGE_BYTES_MAX);
+    let (kept, more) = short.rsplit_once('\n').unwrap();
+    assert!(list.starts_with(kept) && kept.ends_with(" created"));
+    assert_eq!(more, format!("and {} more", 400 - kept.lines().count()));
+    assert_eq!(shortened("a\nb".to_owned()), "a\nb");
+    assert_eq!(shortened("x".repeat(5000)).len(), MESSAGE_BYTES_MAX);
+}
+
+#[test]
 fn a_message_is_cut_between_characters() {
     let cut = |message: &str| cut(message, MESSAGE_BYTES_MAX).len();
     assert_eq!(cut("short"), 5);

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use equate_egress::Silence;
 use reqwest::StatusCode;
 
 use crate::{kind::Kind, transport::Failure};
@@ -38,9 +39,7 @@ pub(super) fn transfer(error: reqwest::Error) -> Failure {
     };
     let problem = match kind {
         Kind::Tls => "the connection is not trusted",
-        _ if error.is_timeout() => "connecting took too long",
-        _ if error.is_connect() => "no connection",
-        _ => "the connection broke",
+        _ => Silence::of_request(&error).words(),
     };
     Failure::new(kind, problem).because(error)
 }

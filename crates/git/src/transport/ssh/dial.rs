@@ -8,7 +8,7 @@
 use std::{io, net::IpAddr, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use equate_egress::{ConnectError, Egress};
+use equate_egress::{ConnectError, Egress, Silence};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -58,17 +58,17 @@ pub(super) async fn dial(
         }
         Ok(stream)
     });
-    let late = |_| Failure::new(Kind::Unreachable, "connecting took too long");
+    let late = |_| Failure::new(Kind::Unreachable, Silence::Late.words());
     dialled.await.map_err(late)?
 }
 
 fn not_connected(error: ConnectError) -> Failure {
     match error {
-        ConnectError::Late(_) => Failure::new(Kind::Unreachable, "connecting took too long"),
         ConnectError::Refused(..) => Failure::new(Kind::UrlInvalid, "the host may not be dialled"),
-        ConnectError::Unresolved(..) | ConnectError::Unreachable(..) | ConnectError::NoHost => {
-            Failure::new(Kind::Unreachable, "no connection")
-        }
+        ConnectError::Late(_)
+        | ConnectError::Unresolved(..)
+        | ConnectError::Unreachable(..)
+        | ConnectError::NoHost => Failure::new(Kind::Unreachable, Silence::of_connection(&error).words()),
     }
     .because(error)
 }
