@@ -18,6 +18,18 @@ const ANNOTATIONS: [&str; 3] = [
 
 const LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
 
+/// Metadata of the API server.
+const UNWRITABLE: [&str; 8] = [
+    "managedFields",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "uid",
+    "name",
+    "namespace",
+];
+
 /// Managers whose fields move, besides our own updates: a prefix of the name, and the operation.
 const MANAGERS: [(&str, &str); 3] = [
     ("kubectl", "Apply"),
@@ -38,8 +50,8 @@ pub(crate) fn patch(live: &Object, manager: &str) -> Option<Vec<Value>> {
     let mut patch = Vec::new();
     for (place, keys) in [("annotations", &ANNOTATIONS[..]), ("labels", &LABELS[..])] {
         for key in leftovers(live, place, keys) {
-            let key = key.replace('~', "~0").replace('/', "~1");
-            patch.push(json!({ "op": "remove", "path": format!("/metadata/{place}/{key}") }));
+            let path = format!("/metadata/{place}/{}", escaped(key));
+            patch.push(json!({ "op": "remove", "path": path }));
         }
     }
     if let Some(entries) = merged(bookings(live), manager) {
@@ -54,8 +66,9 @@ pub(crate) fn patch(live: &Object, manager: &str) -> Option<Vec<Value>> {
     Some(patch)
 }
 
-/// The object after a takeover and an apply, by the answer to an apply before the takeover.
-pub(crate) fn foreseen(answer: &Object, manager: &str) -> Object {
+/// The fields after a takeover and an apply, by the answer to an apply before the takeover: a JSON patch
+/// for the live object. The API server then adds defaults.
+pub(crate) fn foreseen(live: &Object, answer: &Object, manager: &str) -> Vec<Value> {
     let (taken, kept): (Vec<&Value>, Vec<&Value>) = bookings(answer)
         .iter()
         .partition(|entry| is_taken(entry, manager));
@@ -67,7 +80,46 @@ pub(crate) fn foreseen(answer: &Object, manager: &str) -> Object {
             map.retain(|key, _| !keys.contains(&key.as_str()));
         }
     }
-    Object::from_value(after).unwrap_or_else(|| answer.clone())
+    let before = Value::Object(live.0.clone());
+    let mut patch = Vec::new();
+    replace(
+        "",
+        &before,
+        &after,
+        &["apiVersion", "kind", "metadata", "status"],
+        &mut patch,
+    );
+    replace(
+        "/metadata",
+        &before["metadata"],
+        &after["metadata"],
+        &UNWRITABLE,
+        &mut patch,
+    );
+    patch
+}
+
+/// Replaces the members of a map that differ.
+fn replace(path: &str, before: &Value, after: &Value, except: &[&str], patch: &mut Vec<Value>) {
+    let members = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let (before, after) = (members(before), members(after));
+    let path = |key: &str| format!("{path}/{}", escaped(key));
+    let is_meant = |key: &str| !except.contains(&key);
+    for key in before
+        .keys()
+        .filter(|key| is_meant(key) && !after.contains_key(*key))
+    {
+        patch.push(json!({ "op": "remove", "path": path(key) }));
+    }
+    for (key, value) in after.iter().filter(|(key, _)| is_meant(key)) {
+        if before.get(key) != Some(value) {
+            patch.push(json!({ "op": "add", "path": path(key), "value": value }));
+        }
+    }
+}
+
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
 }
 
 fn fields<'e>(entries: impl IntoIterator<Item = &'e Value>) -> Set {

@@ -37,7 +37,7 @@ pub use ipnet::IpNet;
 pub use memory::{Displaced, HeldAnswer, Memory, RetryPauses};
 pub use proxy::{Proxy, ProxyError};
 pub use silence::{Silence, UNREACHABLE};
-pub use substitutes::{Substitute, Substitutes};
+pub use substitutes::{Substitute, Substitutes, without_secrets};
 pub use watches::{TooManyWatches, WatchSlot};
 
 /// The time limit of a connection, with the resolution of the name.

@@ -67,6 +67,35 @@ impl Substitutes {
     }
 }
 
+/// A URL for display, which stands for the same place: without passwords, HTTP users, query and fragment.
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
+    let url = url.trim();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.to_owned();
+    };
+    let (user, host, path) = parts(rest);
+    let user = known_user(&scheme.to_ascii_lowercase(), user);
+    format!("{scheme}://{user}{host}{path}")
+}
+
+/// The user with a password, the host with a port, and the path, without query and fragment.
+fn parts(rest: &str) -> (&str, &str, &str) {
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    (user, host, path)
+}
+
+/// With ssh, another user is another repository.
+fn known_user(scheme: &str, user: &str) -> String {
+    let name = user
+        .split(':')
+        .next()
+        .filter(|name| scheme == "ssh" && !name.is_empty());
+    name.map_or_else(String::new, |name| format!("{name}@"))
+}
+
 /// Equal for all spellings of a URL. A text without a scheme is compared as it is.
 fn normal(url: &str) -> String {
     let url = url.trim();
@@ -74,20 +103,16 @@ fn normal(url: &str) -> String {
         return url.trim_end_matches('/').to_owned();
     };
     let scheme = scheme.to_ascii_lowercase();
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-    let (port, has_user) = match &*scheme {
-        "http" => (":80", false),
-        "https" => (":443", false),
-        // another user is another repository
-        "ssh" => (":22", true),
-        _ => ("", false),
+    let (user, host, path) = parts(rest);
+    let port = match &*scheme {
+        "http" => ":80",
+        "https" => ":443",
+        "ssh" => ":22",
+        _ => "",
     };
     let host = host.to_ascii_lowercase();
     let host = host.strip_suffix(port).unwrap_or(&host);
-    let user = user.split(':').next().filter(|user| has_user && !user.is_empty());
-    let user = user.map_or_else(String::new, |user| format!("{user}@"));
+    let user = known_user(&scheme, user);
     let path = path.trim_end_matches('/');
     let path = path.strip_suffix(".git").unwrap_or(path);
     format!("{scheme}://{user}{host}{path}")
@@ -114,6 +139,21 @@ mod tests {
         check("ssh://git:x@example.org:2222/f", "ssh://git@example.org:2222/f");
         check("oci://GHCR.io/org/app/", "oci://ghcr.io/org/app");
         check("not a url/", "not a url");
+    }
+
+    #[test]
+    fn a_url_without_secrets_stands_for_the_same_place() {
+        let check = |url: &str, want: &str| {
+            assert_eq!(without_secrets(url), want, "{url}");
+            let substitutes = Substitutes::default().instead_of(want, Path::new("/a"));
+            assert!(substitutes.find(url).is_some(), "{url}");
+        };
+        check("http://bob:hunter2@h:8080/charts/", "http://h:8080/charts/");
+        check("https://ghp_token@H.org/a.git?token=x#y", "https://H.org/a.git");
+        check("https://a:p@ss@h", "https://h");
+        check("oci://bob:hunter2@r/charts", "oci://r/charts");
+        check("ssh://git:hunter2@h/a", "ssh://git@h/a");
+        check("git@h:a/b", "git@h:a/b");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Failure classes that callers act on: the reason of a condition, and whether to retry. Callers never
 //! parse error texts.
 
+use equate_egress::Silence;
+
 /// The class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -14,8 +16,8 @@ pub enum Kind {
     ReferenceNotFound,
     /// The host has no such repository, or hides it from these credentials.
     RepositoryNotFound,
-    /// No connection to the host.
-    Unreachable,
+    /// No answer from the host.
+    Unreachable(Silence),
     /// The host's certificate is not trusted, or TLS failed.
     Tls,
     /// The remote took longer than the timeout.
@@ -34,7 +36,9 @@ impl Kind {
     /// Whether the same call can succeed later without a change of its inputs.
     pub fn is_transient(self) -> bool {
         match self {
-            Self::Unreachable | Self::Timeout | Self::RemoteFailure | Self::Protocol | Self::Storage => true,
+            Self::Unreachable(_) | Self::Timeout | Self::RemoteFailure | Self::Protocol | Self::Storage => {
+                true
+            }
             // The remote may change: refs are pushed, credentials repaired, repositories created or shrunk.
             Self::ReferenceNotFound
             | Self::RepositoryNotFound

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use equate_egress::{Displaced, HeldAnswer};
+use equate_egress::{Displaced, HeldAnswer, Silence};
 use gix::{
     ObjectId,
     protocol::{
@@ -56,7 +56,7 @@ const OBJECT_BYTES_LEAST: u64 = 1 << 20;
 
 fn silent() -> Failure {
     let problem = format!("it did not answer within {}s", ANSWER_MAX.as_secs());
-    Failure::new(Kind::Unreachable, problem)
+    Failure::new(Kind::Unreachable(Silence::Late), problem)
 }
 
 /// The failure of a session with a remote.
@@ -166,7 +166,7 @@ impl Failure {
             Kind::RepositoryNotFound => Some(
                 "check the path; hosts also answer this when credentials are missing or lack read access",
             ),
-            Kind::Unreachable => Some(equate_egress::UNREACHABLE),
+            Kind::Unreachable(_) => Some(equate_egress::UNREACHABLE),
             Kind::Tls => Some("check the host's certificate and the configured ca"),
             Kind::Timeout => Some("check the host, or allow a longer timeout"),
             Kind::Protocol => Some("check that the url is that of a git repository"),

@@ -22,6 +22,8 @@ use tokio::time::{Duration, Instant, sleep_until};
 const STEPS_AT_ONCE: usize = 64;
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// The lost races of an object after which a conflict is as good as a refusal: a webhook may answer with one.
+const RACES_MAX: u32 = 100;
 
 /// Runs the controllers of a profile until dropped. `root_ca` is the PEM text for namespaces.
 ///
@@ -70,19 +72,25 @@ struct Retries {
 #[derive(Debug)]
 struct Retry {
     delay: Duration,
+    races: u32,
     /// `None` during a retry.
     until: Option<Instant>,
 }
 
 impl Retries {
-    fn record(&mut self, failed: Vec<(usize, Key)>, at: Instant) {
-        for failure in failed {
-            let retry = self.waiting.entry(failure).or_insert(Retry {
-                delay: Duration::ZERO,
+    /// Each refusal doubles the delay of its object. A lost race keeps it: the next decision sees the winner.
+    fn record(&mut self, failed: Vec<(usize, Key, ApiError)>, at: Instant) {
+        for (index, about, error) in failed {
+            let retry = self.waiting.entry((index, about)).or_insert(Retry {
+                delay: RETRY_FIRST / 2,
+                races: 0,
                 until: None,
             });
             if retry.until.is_none() {
-                retry.delay = (retry.delay * 2).clamp(RETRY_FIRST, RETRY_MAX);
+                let is_race = error.code == 409 && retry.races < RACES_MAX;
+                retry.races += u32::from(is_race);
+                let delay = if is_race { retry.delay } else { retry.delay * 2 };
+                retry.delay = delay.clamp(RETRY_FIRST, RETRY_MAX);
                 retry.until = Some(at + retry.delay);
             }
         }
@@ -135,10 +143,9 @@ async fn run<C: Cluster>(cluster: Arc<C>, mut controllers: Vec<Box<dyn Controlle
             }
             let steps = decide(&*cluster, &mut controllers, at);
             let acted = !steps.is_empty();
-            let mut failed = Vec::new();
-            for (index, about, error) in act(&*cluster, steps).await {
-                controllers[index].refused(&about, &error);
-                failed.push((index, about));
+            let failed = act(&*cluster, steps).await;
+            for (index, about, error) in &failed {
+                controllers[*index].refused(about, error);
             }
             retries.record(failed, Instant::now());
             if acted {
@@ -232,16 +239,20 @@ impl Planned {
 }
 
 /// Whether the cause is in the objects of users: a race, a policy, a quota, or a template that makes no valid
-/// object. Their owner reports it.
+/// object. Its owner reports the last.
 fn is_refusal(action: &Action, error: &ApiError) -> bool {
-    match action {
-        Action::Create { .. } => (400..500).contains(&error.code),
+    let is_from_template = match action {
+        Action::Create { key, .. } => {
+            let resource = (key.resource.group(), key.resource.plural());
+            matches!(resource, ("", "pods" | "persistentvolumeclaims"))
+        }
         Action::Merge { .. }
         | Action::Apply { .. }
         | Action::Bind { .. }
         | Action::Delete { .. }
-        | Action::Kill { .. } => matches!(error.code, 403 | 409),
-    }
+        | Action::Kill { .. } => false,
+    };
+    matches!(error.code, 403 | 409) || (is_from_template && (400..500).contains(&error.code))
 }
 
 fn is_done(action: &Action, error: &ApiError) -> bool {
@@ -269,14 +280,39 @@ mod tests {
     use crate::store::ResourceId;
     use serde_json::Value;
 
+    fn key(plural: &str) -> Key {
+        Key::new(&ResourceId::new("", plural), "a", "b")
+    }
+
+    #[test]
+    fn a_lost_race_delays_no_retry() {
+        let check = |codes: &[u16], expected: Duration| {
+            let (mut retries, mut at) = (Retries::default(), Instant::now());
+            for code in codes {
+                let error = ApiError::new(*code, "", String::new(), None);
+                retries.record(vec![(0, key("pods"), error)], at);
+                at = retries.due().unwrap();
+                assert_eq!(retries.take_due(at).len(), 1);
+            }
+            let last = retries.waiting.values().next().unwrap().delay;
+            assert_eq!(last, expected, "{codes:?}");
+        };
+        check(&[409; 20], RETRY_FIRST);
+        check(&[422; 3], RETRY_FIRST * 4);
+        check(&[422, 422, 409, 409], RETRY_FIRST * 2);
+        // Such a conflict is no race.
+        check(&[409; 150], RETRY_MAX);
+    }
+
     #[test]
     fn refusals_of_users_objects_are_no_faults() {
-        let key = Key::new(&ResourceId::new("", "pods"), "a", "b");
-        let create = Action::Create {
-            key: key.clone(),
+        let key = key("pods");
+        let create = |plural: &str| Action::Create {
+            key: self::key(plural),
             object: Value::Null,
             manager: "m",
         };
+        let (create, event) = (create("pods"), create("events"));
         let merge = Action::Merge {
             key,
             endpoint: "status",
@@ -290,11 +326,13 @@ mod tests {
         for code in [403, 409, 422] {
             check(&create, code, true);
         }
-        check(&merge, 403, true);
-        check(&merge, 409, true);
-        // The controller made the patch.
-        check(&merge, 422, false);
-        for action in [&create, &merge] {
+        // The controller made the object or the patch.
+        for action in [&event, &merge] {
+            check(action, 403, true);
+            check(action, 409, true);
+            check(action, 422, false);
+        }
+        for action in [&create, &event, &merge] {
             check(action, 500, false);
             check(action, 507, false);
         }

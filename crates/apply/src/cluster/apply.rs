@@ -274,11 +274,12 @@ impl ObjectWrite<'_> {
             let Some(patch) = takeover::patch(&live, self.by().field_manager) else {
                 return Ok(());
             };
-            match self
-                .endpoint
-                .ask(caller, ObjectRequest::JsonPatch(self.by(), &patch))
-                .await
-            {
+            let request = ObjectRequest::JsonPatch {
+                by: self.by(),
+                patch: &patch,
+                dry_run: false,
+            };
+            match self.endpoint.ask(caller, request).await {
                 Ok(_) => return Ok(()),
                 Err(error @ ApplyError::Conflict { .. }) => match self.get().await? {
                     Some(newer) => live = newer,

@@ -138,17 +138,28 @@ impl Cluster {
             )
         });
         let object = adjusted.as_ref().unwrap_or(&desired.object);
-        let tried = endpoint
-            .ask(
-                &self.caller,
-                ObjectRequest::Apply {
+        let apply = ObjectRequest::Apply {
+            by: execution.by(),
+            object,
+            dry_run: true,
+        };
+        let mut tried = endpoint.ask(&self.caller, apply).await;
+        if let (Ok(answer), Some(live)) = (&tried, &live)
+            && desired.policy.mode != Mode::Merge
+            && takeover::needed(&answer.object, execution.by().field_manager)
+        {
+            let patch = takeover::foreseen(live, &answer.object, execution.by().field_manager);
+            // it passes the defaulting, admission and validation of the apply after the takeover
+            if !patch.is_empty() {
+                let request = ObjectRequest::JsonPatch {
                     by: execution.by(),
-                    object,
+                    patch: &patch,
                     dry_run: true,
-                },
-            )
-            .await;
-        let answer = match tried {
+                };
+                tried = endpoint.ask(&self.caller, request).await;
+            }
+        }
+        let after = match tried {
             Err(ApplyError::Invalid { message, fields }) => {
                 let creatable = endpoint
                     .ask(&self.caller, ObjectRequest::CreateDryRun(execution.by(), object))
@@ -160,13 +171,7 @@ impl Cluster {
                     (false, _) => Err(ApplyError::Invalid { message, fields }),
                 };
             }
-            other => other?,
-        };
-        let manager = execution.by().field_manager;
-        let takes = desired.policy.mode != Mode::Merge && takeover::needed(&answer.object, manager);
-        let after = match takes {
-            true => takeover::foreseen(&answer.object, manager),
-            false => answer.object,
+            other => other?.object,
         };
         let changes = live.map_or_else(Vec::new, |live| difference::differences(&live, &after));
         // a takeover alone changes only managers

@@ -44,7 +44,11 @@ pub(super) enum ObjectRequest<'a> {
     },
     /// A dry run: whether the object could be created.
     CreateDryRun(&'a OwnerKind, &'a Object),
-    JsonPatch(&'a OwnerKind, &'a [Value]),
+    JsonPatch {
+        by: &'a OwnerKind,
+        patch: &'a [Value],
+        dry_run: bool,
+    },
     /// A dry run: whether the object may be changed.
     Touch(&'a OwnerKind),
     /// In the background, with preconditions on the uid and, if given, the resource version.
@@ -141,9 +145,9 @@ impl Endpoint<'_> {
                 "application/json",
                 serde_json::to_vec(object),
             ),
-            ObjectRequest::JsonPatch(by, patch) => (
+            ObjectRequest::JsonPatch { by, patch, dry_run } => (
                 Method::PATCH,
-                format!("{item}?fieldManager={}", by.field_manager),
+                format!("{item}?fieldManager={}{}", by.field_manager, dry(dry_run)),
                 "application/json-patch+json",
                 serde_json::to_vec(patch),
             ),

@@ -153,15 +153,15 @@ impl Node {
         })
     }
 
-    /// Whether others tell more: health checks do not wait for the pods of a Service.
-    pub(crate) fn is_service(&self) -> bool {
-        self.object.starts_with("Service/")
+    /// Whether others tell more: health checks do not wait for the pods of a Service or an Ingress.
+    pub(crate) fn only_leads_to_pods(&self) -> bool {
+        self.object.starts_with("Service/") || self.object.starts_with("Ingress/")
     }
 
     /// The cause of an unhealthy object below a healthy one.
     pub(crate) fn cause_below(&self) -> Option<String> {
         let below = self.below.iter().filter(|_| self.is_healthy());
-        let worst = below.min_by_key(|node| (std::cmp::Reverse(node.health), node.is_service()));
+        let worst = below.min_by_key(|node| (node.only_leads_to_pods(), std::cmp::Reverse(node.health)));
         worst.and_then(Self::named_cause)
     }
 

@@ -340,7 +340,7 @@ fn cause(seen: &Seen) -> Option<String> {
     let unhealthy = seen.unhealthy.iter();
     let worst = unhealthy.min_by_key(|node| {
         let is_named = message.contains(&node.object);
-        (Reverse(node.health), !is_named, node.is_service())
+        (!is_named, node.only_leads_to_pods(), Reverse(node.health))
     });
     let own = worst.map(|node| {
         let cause = node.named_cause();

@@ -19,6 +19,8 @@ const LEVELS_MAX: usize = 8;
 const KIND: &str = "CustomResourceDefinition";
 /// A larger file without definitions is not parsed.
 const PARSED_BYTES_MAX: usize = 1 << 20;
+/// The notes about one path.
+const NOTES_MAX: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CrdsError {
@@ -96,20 +98,27 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Given, CrdsError> {
                 nearest: nearest_sibling(path),
             });
         }
-        let before = (given.definitions.len(), given.catalogues.len(), given.notes.len());
-        given.add(path)?;
-        let (definitions, catalogues, notes) = before;
-        if given.definitions.len() == definitions && given.catalogues.len() == catalogues {
+        let mut of_path = Given::default();
+        of_path.add(path)?;
+        if of_path.definitions.is_empty() && of_path.catalogues.is_empty() {
             return Err(CrdsError::Empty {
                 path: path.clone(),
-                templates: given.notes.len() > notes,
-                unreadable: given.unreadable.into_iter().next(),
+                templates: !of_path.notes.is_empty(),
+                unreadable: of_path.unreadable.into_iter().next(),
             });
         }
+        let unreadable = of_path.unreadable.into_iter();
+        let left_out = unreadable.map(|why| format!("note: --crds leaves out a file: {why}"));
+        let mut notes: Vec<String> = of_path.notes.into_iter().chain(left_out).collect();
+        let more = notes.len().saturating_sub(NOTES_MAX);
+        notes.truncate(NOTES_MAX);
+        if more > 0 {
+            notes.push(format!("note: --crds {}: {more} more notes", path.display()));
+        }
+        given.notes.extend(notes);
+        given.definitions.extend(of_path.definitions);
+        given.catalogues.extend(of_path.catalogues);
     }
-    let unreadable = std::mem::take(&mut given.unreadable).into_iter();
-    let left_out = unreadable.map(|why| format!("note: --crds leaves out a file: {why}"));
-    given.notes.extend(left_out);
     Ok(given)
 }
 
@@ -389,6 +398,32 @@ mod tests {
         check("crds", "contains no CustomResourceDefinition");
         check("templates", "its definitions are templates");
         check("broken", "; could not parse ");
+    }
+
+    #[test]
+    fn each_path_has_its_own_notes() {
+        let definition = named("a.x.org");
+        let place = place(&[
+            ("a/a.yaml", &definition),
+            ("a/broken.yaml", "not: [yaml"),
+            ("b/b.yaml", "kind: Deployment\n"),
+        ]);
+        let both = [place.path().join("a"), place.path().join("b")];
+        let error = load(&both).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("--crds {}", both[1].display())),
+            "{error}"
+        );
+        assert!(!error.contains("could not parse"), "{error}");
+        let twice = load(&[both[0].clone(), both[0].clone()]).unwrap();
+        assert_eq!(twice.notes.len(), 2);
+
+        for number in 0..NOTES_MAX + 2 {
+            fs::write(both[0].join(format!("{number}.yaml")), "not: [yaml").unwrap();
+        }
+        let notes = load(&both[..1]).unwrap().notes;
+        let last = format!("note: --crds {}: 3 more notes", both[0].display());
+        assert_eq!((notes.len(), notes.last()), (NOTES_MAX + 1, Some(&last)));
     }
 
     #[test]

@@ -1,4 +1,7 @@
 //! Groups failing sources by the host that gives no answer.
+//!
+//! The reason is read from the message of a status. A custom resource has no field for it, and another
+//! process may have written the status.
 
 use super::bootstrap;
 use super::dashboard::state_and_message;
@@ -16,9 +19,16 @@ use std::sync::Arc;
 /// A source whose host does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unanswered {
-    /// The URL that a directory could stand for.
-    pub(crate) url: String,
-    pub(crate) why: Silence,
+    /// The URL that a directory could stand for, without passwords.
+    url: String,
+    why: Silence,
+}
+
+impl Unanswered {
+    fn of(url: &str, why: Silence) -> Self {
+        let url = equate_egress::without_secrets(url);
+        Self { url, why }
+    }
 }
 
 /// The failing sources whose host did not answer. The URL of a chart is that of its repository.
@@ -64,8 +74,8 @@ fn failing<K: Listed + Resource>(
         let (state, message) = state_and_message(meta, suspended, conditions, generation);
         let why = Silence::in_message(&message).filter(|_| state == State::Failed)?;
         let (namespace, name) = (meta.namespace.clone()?, meta.name.clone()?);
-        let url = url(object)?;
-        Some((ObjectRef::new(kind, namespace, name), Unanswered { url, why }))
+        let one = Unanswered::of(&url(object)?, why);
+        Some((ObjectRef::new(kind, namespace, name), one))
     });
     failing.collect()
 }
@@ -162,11 +172,10 @@ mod tests {
 
     fn check(sources: &[(&'static str, &str, &str, Silence)], expected: &[&str]) {
         let sources = sources.iter().map(|(kind, name, url, why)| {
-            let one = Unanswered {
-                url: (*url).to_owned(),
-                why: *why,
-            };
-            (ObjectRef::new(kind, "flux-system", *name), one)
+            (
+                ObjectRef::new(kind, "flux-system", *name),
+                Unanswered::of(url, *why),
+            )
         });
         assert_eq!(silent(&sources.collect()), expected);
     }
@@ -182,7 +191,7 @@ mod tests {
                 (
                     oci,
                     "d",
-                    "https://user@charts.example.org:8443/x",
+                    "https://bob:hunter2@charts.example.org:8443/x",
                     Silence::Refused,
                 ),
                 (
@@ -196,7 +205,7 @@ mod tests {
                 "ghcr.io cannot be reached (its name cannot be resolved): 3 sources with 2 URLs; use their content on \
                  this machine with --instead-of oci://ghcr.io/charts/db=DIR for each",
                 "charts.example.org:8443 cannot be reached (it refuses connections): OCIRepository/d; use its content \
-                 on this machine with --instead-of https://user@charts.example.org:8443/x=DIR",
+                 on this machine with --instead-of https://charts.example.org:8443/x=DIR",
                 "git.example.org cannot be reached: GitRepository/e; use its content on this machine with \
                  --instead-of git@git.example.org:a/b=DIR",
             ],

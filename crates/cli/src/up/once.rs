@@ -2,12 +2,12 @@
 
 use super::summary::WAITING_NAMED;
 use super::view::{APPLIED, Dashboard, Group, NOT_FOUND, Row, State};
+use equate_apply::id::ObjectId;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Time without changes after which a failure is final.
 pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(3);
-
-const WAIT_FOR_OTHERS: &str = "objects wait for others that are not ready";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
@@ -19,52 +19,86 @@ pub(crate) enum Readiness {
 
 /// Judges a dashboard. An empty one is waiting, not ready.
 pub(crate) fn judge(dashboard: &Dashboard) -> Readiness {
-    let failed = reasons(dashboard, State::Failed);
-    let failed: Vec<String> = dashboard.causes.iter().cloned().chain(failed).collect();
-    let waiting = reasons(dashboard, State::Waiting);
+    let has_failed =
+        !dashboard.causes.is_empty() || told(dashboard).any(|(_, row)| row.state == State::Failed);
     let mut own = dashboard.groups.iter().filter(|group| group.has_own_object);
     let nothing_yet = own.any(|group| group.rows.is_empty());
-    if nothing_yet || !waiting.is_empty() && failed.is_empty() {
-        return Readiness::Waiting(waiting);
+    let waiting = || {
+        let rows = told(dashboard).filter(|(_, row)| row.state == State::Waiting);
+        let rows = rows.map(|(group, row)| reason(group, row, &row.message));
+        rows.chain(dependents(dashboard)).collect::<Vec<_>>()
+    };
+    if nothing_yet {
+        return Readiness::Waiting(waiting());
     }
-    if failed.is_empty() {
-        return Readiness::Ready;
+    if has_failed {
+        return Readiness::Failed(reasons(dashboard, &BTreeMap::new()));
     }
-    let explained = explained(dashboard);
-    let others = waiting.into_iter().filter(|reason| !explained.contains(reason));
-    let others = others.map(|reason| match reason.ends_with(WAIT_FOR_OTHERS) {
-        true => reason,
-        false => format!("still waiting: {reason}"),
-    });
-    Readiness::Failed(failed.into_iter().chain(others).collect())
+    let waiting = waiting();
+    match waiting.is_empty() {
+        true => Readiness::Ready,
+        false => Readiness::Waiting(waiting),
+    }
 }
 
-/// A line for each row in this state that no line of the summary covers.
-fn reasons(dashboard: &Dashboard, state: State) -> Vec<String> {
-    let mut lines = Vec::new();
-    for group in &dashboard.groups {
-        for row in group.rows.iter().filter(|row| row.state == state) {
-            let name = group.full_name(row);
-            if !dashboard.is_counted(&name) && !dashboard.grouped.contains(&name) {
-                lines.push(reason(group, row));
-            }
+/// The reasons of a failed wait: causes and failed rows first. The cost is proportional to their texts.
+pub(crate) fn reasons(dashboard: &Dashboard, causes: &BTreeMap<ObjectId, String>) -> Vec<String> {
+    let mut failed: Vec<String> = Vec::new();
+    let mut waiting: Vec<String> = Vec::new();
+    let mut messages = String::new();
+    let has_failed = |(_, row): &(&Group, &Row)| row.state == State::Failed;
+    for (group, row) in told(dashboard).filter(has_failed) {
+        messages.push_str(&row.message);
+        failed.push(reason(group, row, &with_cause(row, causes)));
+    }
+    let fails = !failed.is_empty() || !dashboard.causes.is_empty();
+    let others = told(dashboard).filter(|row| !has_failed(row));
+    for (group, row) in others.filter(|(_, row)| !fails || !is_explained(row)) {
+        let message = with_cause(row, causes);
+        let line = reason(group, row, &message);
+        // a failure names it, or something is wrong with it
+        let is_culprit = message != row.message || messages.contains(&group.full_name(row));
+        match fails && !is_culprit {
+            true => waiting.push(format!("still waiting: {line}")),
+            false => failed.push(line),
         }
     }
-    let dependents = dashboard.dependents.len();
-    if state == State::Waiting && dependents > WAITING_NAMED {
-        lines.push(format!("{dependents} {WAIT_FOR_OTHERS}"));
-    }
-    lines
+    let causes = dashboard.causes.iter().cloned();
+    causes
+        .chain(failed)
+        .chain(waiting)
+        .chain(dependents(dashboard))
+        .collect()
 }
 
-/// The reasons that only repeat what an owner's row says.
-fn explained(dashboard: &Dashboard) -> Vec<String> {
-    let rows = dashboard
-        .groups
-        .iter()
-        .flat_map(|group| group.rows.iter().map(move |row| (group, row)));
-    let explained = rows.filter(|(_, row)| is_explained(row));
-    explained.map(|(group, row)| reason(group, row)).collect()
+/// The failed and waiting rows that no line of the summary covers, failed ones first.
+pub(crate) fn told(dashboard: &Dashboard) -> impl Iterator<Item = (&Group, &Row)> {
+    [State::Failed, State::Waiting]
+        .into_iter()
+        .flat_map(move |state| {
+            let rows = dashboard
+                .groups
+                .iter()
+                .flat_map(|group| group.rows.iter().map(move |row| (group, row)));
+            rows.filter(move |(group, row)| {
+                let is_covered = |name: &str| dashboard.is_counted(name) || dashboard.grouped.contains(name);
+                row.state == state && !is_covered(&group.full_name(row))
+            })
+        })
+}
+
+fn dependents(dashboard: &Dashboard) -> Option<String> {
+    let number = dashboard.dependents.len();
+    (number > WAITING_NAMED).then(|| format!("{number} objects wait for others that are not ready"))
+}
+
+/// The message with a cause that it does not contain.
+fn with_cause(row: &Row, causes: &BTreeMap<ObjectId, String>) -> String {
+    let cause = row.id.as_ref().and_then(|id| causes.get(id));
+    match cause.filter(|cause| !row.message.contains(cause.as_str())) {
+        Some(cause) => row.caused_by(Some(cause)),
+        None => row.message.clone(),
+    }
 }
 
 impl Readiness {
@@ -78,16 +112,12 @@ impl Readiness {
 }
 
 /// Whether the row only repeats what that of its owner says.
-fn is_explained(row: &Row) -> bool {
+pub(crate) fn is_explained(row: &Row) -> bool {
     row.state == State::Waiting && (row.detail == APPLIED || row.detail == NOT_FOUND)
 }
 
-fn reason(group: &Group, row: &Row) -> String {
-    let detail = if row.message.is_empty() {
-        row.detail.as_str()
-    } else {
-        row.message.as_str()
-    };
+fn reason(group: &Group, row: &Row, message: &str) -> String {
+    let detail = if message.is_empty() { &row.detail } else { message };
     // the first line follows the name, the others are indented below it
     format!(
         "{}: {}",
@@ -176,6 +206,49 @@ mod tests {
         assert_eq!(
             judged(vec![failed, waiting()]),
             Readiness::Failed(reasons.to_vec())
+        );
+    }
+
+    #[test]
+    fn objects_that_may_be_well_are_told_from_culprits() {
+        let row = |name: &str, state: State, message: &str| Row {
+            id: Some(ObjectId::new("", "Deployment", "default", name)),
+            state,
+            name: format!("Deployment/default/{name}"),
+            detail: String::new(),
+            age: String::new(),
+            message: message.into(),
+        };
+        let dashboard = Dashboard {
+            groups: vec![Group {
+                has_own_object: true,
+                rows: vec![
+                    row("slow", State::Waiting, "Available: 0/1"),
+                    row("named", State::Waiting, "Available: 0/1"),
+                    row("crashed", State::Waiting, "Available: 0/1"),
+                    row(
+                        "apps",
+                        State::Failed,
+                        "timeout: [Deployment/default/named status: 'InProgress']",
+                    ),
+                ],
+                ..Group::default()
+            }],
+            ..Dashboard::default()
+        };
+        let id = |name: &str| ObjectId::new("", "Deployment", "default", name);
+        let causes = [
+            (id("crashed"), "CrashLoopBackOff: exited with code 1".to_owned()),
+            (id("slow"), "Available: 0/1".to_owned()),
+        ];
+        assert_eq!(
+            reasons(&dashboard, &causes.into()),
+            [
+                "Deployment/default/apps: timeout: [Deployment/default/named status: 'InProgress']",
+                "Deployment/default/named: Available: 0/1",
+                "Deployment/default/crashed: CrashLoopBackOff: exited with code 1; Available: 0/1",
+                "still waiting: Deployment/default/slow: Available: 0/1",
+            ]
         );
     }
 

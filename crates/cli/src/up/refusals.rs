@@ -33,9 +33,11 @@ impl<'a> Refusal<'a> {
         let (before, id) = head.split_at(head.rfind(' ').map_or(0, |space| space + 1));
         let (kind, name) = id.split_once('/')?;
         let (_, why) = rest.split_once(": ")?;
-        let place = why.rfind(" (").filter(|_| why.ends_with(')'));
-        let place = place.filter(|&at| why.get(at..).is_some_and(|place| place.contains(':')));
-        let (why, place) = why.split_at(place.unwrap_or(why.len()));
+        let (why, place) = why.split_at(
+            why.rfind(" (")
+                .filter(|&at| is_place(&why[at..]))
+                .unwrap_or(why.len()),
+        );
         Some(Self {
             before,
             kind,
@@ -49,6 +51,12 @@ impl<'a> Refusal<'a> {
     fn is_undefined(&self) -> bool {
         self.why.starts_with("no matches for kind ")
     }
+}
+
+/// Whether a text is ` (file:line)`.
+fn is_place(text: &str) -> bool {
+    let line = text.strip_suffix(')').and_then(|text| text.rsplit_once(':'));
+    line.is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Leaves only lines in the messages of failed rows that no line of the summary covers.
@@ -240,5 +248,9 @@ mod tests {
         }
         let read = Refusal::read("Job/a/b dry-run failed (Invalid): field is immutable (again)").unwrap();
         assert_eq!((read.why, read.place), ("field is immutable (again)", ""));
+        let limit = "must be less than 3 (limit: 3 of x)";
+        let line = format!("Job/a/b dry-run failed (Invalid): {limit} (a/job.yaml:12)");
+        let read = Refusal::read(&line).unwrap();
+        assert_eq!((read.why, read.place), (limit, " (a/job.yaml:12)"));
     }
 }

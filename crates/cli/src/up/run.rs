@@ -9,7 +9,7 @@ use super::endpoints::{Endpoints, Loop};
 use super::entry::{self, EntryError};
 use super::hosts;
 use super::live;
-use super::once::{FINAL_AFTER, Readiness, judge};
+use super::once::{self, FINAL_AFTER, Readiness, is_explained, judge, told};
 use super::own_credentials::{CredentialsError, Places};
 use super::repository::{Repository, RepositoryError};
 use super::screen::Screen;
@@ -26,6 +26,7 @@ use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
 use equate_apiserver::cluster::{BuildError, ServeError, Serving};
 use equate_apiserver::{EmbeddedCluster, Identity, Profile, Simulation};
+use equate_apply::id::ObjectId;
 use equate_apply::plan::Presence;
 use equate_controllers::engine::StartError;
 use equate_controllers::helm_release;
@@ -33,6 +34,7 @@ use equate_controllers::{AwsEnvironment, ControllerSet, Engine, ObjectRef, OwnLo
 use equate_egress::Egress;
 use equate_git::{Limits, Mirrors, OwnCredentials, SshAlgorithms};
 use equate_source::{Retention, Storage, StorageError};
+use futures::StreamExt as _;
 use futures::future::OptionFuture;
 use http::Request;
 use kube::Client;
@@ -63,9 +65,10 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const CHANGE_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval of looks at objects that no controller watches, where ages are not shown.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
-/// Objects whose cause is looked for when a wait has failed, and the time for one.
+/// Objects whose cause is looked for when a wait has failed, and the time for all.
 const DIAGNOSED: usize = 20;
-const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(1);
+const LOOKS_AT_ONCE: usize = 8;
+const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time without changes after which summaries are printed: counts have stopped growing.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
@@ -140,9 +143,14 @@ impl Failure for UpError {
             }
             // waiting longer does not repair a failure
             Self::Terminal(_) => Some("run it with --no-interactive"),
-            Self::NotReady { whole: true, .. } => {
-                Some("choose one of the directories above with --path, or run it without --once to watch it")
-            }
+            Self::NotReady {
+                whole: true, early, ..
+            } => Some(match early {
+                true => {
+                    "choose one of the directories above with --path, or run it without --once to watch it"
+                }
+                false => "choose one of the directories above with --path, or increase --timeout",
+            }),
             Self::NotReady { early: true, .. } => Some("run it without --once to watch it"),
             Self::NotReady { early: false, .. } => {
                 Some("run it without --once to watch it, or increase --timeout")
@@ -478,12 +486,17 @@ impl Session {
         let mut changes = self.engine.engine.changes();
         let begun = Instant::now();
         let mut quiet_since = begun;
+        let mut shown = 0;
         loop {
             changes.mark_unchanged();
             // before the statuses are read, which then show objects that catch up in between
             let behind = self.engine.engine.behind();
             let dashboard = self.dashboard();
             screen.show(&dashboard).map_err(UpError::Output)?;
+            // objects of releases change without the controllers
+            if shown != std::mem::replace(&mut shown, dashboard.digest()) {
+                quiet_since = Instant::now();
+            }
             let verdict = judge(&dashboard).unless_behind(behind);
             let engine = &self.engine.engine;
             // what fails may need a kind or a release that is still to come
@@ -506,11 +519,14 @@ impl Session {
                     return Err(UpError::Interrupted { reasons });
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    let dashboard = self.diagnosed(dashboard).await;
-                    let reasons = match judge(&dashboard) {
-                        Readiness::Failed(reasons) | Readiness::Waiting(reasons) if !reasons.is_empty() => reasons,
-                        Readiness::Ready | Readiness::Failed(_) | Readiness::Waiting(_) => reasons,
+                    let causes = tokio::select! {
+                        result = &mut interrupt => {
+                            result.map_err(UpError::Signal)?;
+                            BTreeMap::new()
+                        }
+                        causes = self.causes(&dashboard) => causes,
                     };
+                    let reasons = once::reasons(&dashboard, &causes);
                     screen.note_all(&dashboard.notes).map_err(UpError::Output)?;
                     let waited = format!("{:.0?}", begun.elapsed());
                     let early = deadline < begun + timeout;
@@ -530,31 +546,22 @@ impl Session {
         }
     }
 
-    /// Puts the causes into the messages of rows that are not ready: a container's last line, a missing node.
-    async fn diagnosed(&self, mut dashboard: Dashboard) -> Dashboard {
-        let grouped = dashboard.grouped.clone();
-        let mut left = DIAGNOSED;
-        for group in &mut dashboard.groups {
-            let kind = group.kind;
-            let unwell = group.rows.iter_mut().filter(|row| {
-                let name = kind.map_or_else(|| row.name.clone(), |kind| format!("{kind}/{}", row.name));
-                matches!(row.state, State::Failed | State::Waiting) && !grouped.contains(&name)
-            });
-            for row in unwell {
-                let Some(id) = row.id.clone().filter(|_| left > 0) else {
-                    continue;
-                };
-                left -= 1;
-                let cause = crate::explain::cause(&self.client, &self.kinds, &id);
-                // the message alone is enough if the cluster does not answer
-                if let Ok(Some(cause)) = tokio::time::timeout(DIAGNOSIS_TIMEOUT, cause).await
-                    && !row.message.contains(&cause)
-                {
-                    row.message = row.caused_by(Some(&cause));
-                }
-            }
+    /// The causes of the first rows that are not ready: a container's last line, a missing node.
+    async fn causes(&self, dashboard: &Dashboard) -> BTreeMap<ObjectId, String> {
+        let unwell = told(dashboard).filter(|(_, row)| !is_explained(row));
+        let ids = unwell.filter_map(|(_, row)| row.id.clone()).take(DIAGNOSED);
+        let looks = futures::stream::iter(ids).map(|id| async move {
+            let cause = crate::explain::cause(&self.client, &self.kinds, &id).await;
+            cause.map(|cause| (id, cause))
+        });
+        let mut looks = std::pin::pin!(looks.buffer_unordered(LOOKS_AT_ONCE));
+        let mut causes = BTreeMap::new();
+        let end = Instant::now() + DIAGNOSIS_TIMEOUT;
+        // the messages alone are enough if the cluster does not answer
+        while let Ok(Some(found)) = tokio::time::timeout_at(end, looks.next()).await {
+            causes.extend(found);
         }
-        dashboard
+        causes
     }
 
     /// Stops the parts in reverse order.

@@ -8,6 +8,7 @@ use super::wrap::wrap;
 use console::{Style, measure_text_width, truncate_str};
 use equate_apply::id::ObjectId;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 /// The detail of an object that its release applied and does not watch.
 pub(crate) const APPLIED: &str = "applied";
@@ -31,6 +32,15 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
+    /// A number that changes with the rows, except for their ages.
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for row in self.groups.iter().flat_map(|group| &group.rows) {
+            (&row.name, row.state, &row.detail, &row.message).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     /// Whether the row waits for others, with so many that only their number is said.
     pub(crate) fn is_counted(&self, full_name: &str) -> bool {
         self.dependents.len() > WAITING_NAMED && self.dependents.contains(full_name)
@@ -82,7 +92,7 @@ impl Row {
 }
 
 /// The state of a row, worst first: the order in which rows are selected if not all fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum State {
     Failed,
     Waiting,

@@ -538,3 +538,65 @@ fn an_installation_needs_an_image() {
         "{text}"
     );
 }
+
+#[test]
+fn a_failed_wait_ends_with_the_cause() {
+    let fleet = Fleet::empty();
+    let crashing = "apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: default
+  annotations: { equate.dev/simulate: CrashLoopBackOff, equate.dev/simulate-log: 'panic: no database' }
+spec:
+  progressDeadlineSeconds: 2
+  selector: { matchLabels: { app: web } }
+  template:
+    metadata: { labels: { app: web } }
+    spec: { containers: [{ name: c, image: nginx }] }
+";
+    fleet.commit("clusters/dev/web.yaml", Some(crashing));
+    let job = "apiVersion: batch/v1
+kind: Job
+metadata: { name: slow, namespace: default }
+spec:
+  template:
+    spec: { restartPolicy: Never, containers: [{ name: c, image: busybox, command: [sleep, '100'] }] }
+";
+    fleet.commit("clusters/dev/job.yaml", Some(job));
+    let (code, text) = once(&fleet, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    let (_, reasons) = text.split_once("error: not ready after ").unwrap();
+    let reasons: Vec<&str> = reasons.lines().skip(1).collect();
+    let cause = "  Deployment/default/web: CrashLoopBackOff: Pod/default/web-";
+    assert!(reasons[0].starts_with(cause), "{text}");
+    assert!(
+        reasons[0].ends_with("last log line: panic: no database; Progress deadline exceeded"),
+        "{text}"
+    );
+    assert_eq!(
+        reasons[1], "  still waiting: Job/default/slow: Job in progress",
+        "{text}"
+    );
+}
+
+#[test]
+fn a_failure_of_the_whole_repository_asks_for_a_directory() {
+    let fleet = Fleet::empty();
+    fleet.commit(
+        "charts/web/Chart.yaml",
+        Some("apiVersion: v2\nname: web\nversion: 1.2.3\n"),
+    );
+    for directory in ["kustomize", "deploy"] {
+        let path = format!("{directory}/kustomization.yaml");
+        fleet.commit(&path, Some("resources: [map.yaml]\n"));
+        let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: a, namespace: default }\n";
+        fleet.commit(&format!("{directory}/map.yaml"), Some(map));
+    }
+    let output = fleet.equate(&["up", "--once"]);
+    let text = printed(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let hint =
+        "hint: choose one of the directories above with --path, or run it without --once to watch it\n";
+    assert!(text.contains(hint), "{text}");
+}

@@ -99,3 +99,30 @@ fn a_changed_chart_is_released() {
     edit("cert-manager/Chart.yaml", "1.18.2", "1.19.0");
     up.wait_for("ready    HelmRelease/cert-manager/cert-manager  1.19.0");
 }
+
+#[test]
+fn objects_of_a_ready_release_show_that_they_crash() {
+    let (fleet, charts) = (Fleet::of("helm-fleet"), charts());
+    let template = charts.path().join("podinfo/templates/deployment.yaml");
+    let text = fs::read_to_string(&template).unwrap();
+    let crashing = "  annotations: {equate.dev/simulate: CrashLoopBackOff}\n  labels:";
+    fs::write(template, text.replacen("  labels:", crashing, 1)).unwrap();
+    let release = "apps/base/podinfo/release.yaml";
+    let text = fleet
+        .read(release)
+        .replace("  install:\n", "  install:\n    disableWait: true\n");
+    fleet.commit(release, Some(&text));
+    let instead = instead(charts.path());
+    let arguments: Vec<&str> = instead.iter().map(String::as_str).collect();
+    let ready = "ready    HelmRelease/podinfo/podinfo";
+    let up = fleet.up_in("clusters/staging", &arguments, ready);
+    up.wait_for("waiting  Deployment/podinfo/podinfo  InProgress");
+    let said = printed(&fleet.equate(&["explain", "hr", "podinfo", "-n", "podinfo"]));
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        "is healthy",
+        "but not all of its objects: Deployment/podinfo/podinfo: CrashLoopBackOff",
+    ] {
+        assert!(words.contains(expected), "no {expected:?} in\n{said}");
+    }
+}

@@ -129,7 +129,7 @@ impl Failure {
             | Kind::ReferenceInvalid
             | Kind::ReferenceNotFound
             | Kind::RepositoryNotFound
-            | Kind::Unreachable
+            | Kind::Unreachable(_)
             | Kind::Tls
             | Kind::Timeout
             | Kind::RemoteFailure

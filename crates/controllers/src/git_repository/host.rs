@@ -15,12 +15,17 @@ use crate::kit::processors::JobError;
 use crate::kit::queue::without_worker;
 use crate::kit::time_limit::TimeLimit;
 
+/// The outcome of a session for its host, and why the host is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct HostOutcome(Outcome, Option<Silence>);
+
 /// The meaning of a session's end for its host. A time limit may be the tenant's, and means nothing.
-pub(super) fn outcome(failed: Option<Kind>) -> Option<Outcome> {
+pub(super) fn outcome(failed: Option<Kind>) -> Option<HostOutcome> {
     match failed {
-        Some(Kind::Unreachable | Kind::Tls) => Some(Outcome::Silent),
+        Some(Kind::Unreachable(silence)) => Some(HostOutcome(Outcome::Silent, Some(silence))),
+        Some(Kind::Tls) => Some(HostOutcome(Outcome::Silent, None)),
         Some(Kind::Timeout | Kind::Storage | Kind::UrlInvalid) => None,
-        _ => Some(Outcome::Answered),
+        _ => Some(HostOutcome(Outcome::Answered, None)),
     }
 }
 
@@ -58,7 +63,7 @@ impl Context {
     pub(super) async fn at_host<T: Send + 'static>(
         &self,
         declared: &Arc<Declared>,
-        session: impl FnOnce() -> (Result<T, Failure>, Option<Outcome>) + Send + 'static,
+        session: impl FnOnce() -> (Result<T, Failure>, Option<HostOutcome>) + Send + 'static,
     ) -> Result<T, Failure> {
         let broken = |error: JobError| {
             tracing::error!(key = %declared.key, %error, "a git session broke");
@@ -79,12 +84,11 @@ impl Context {
                 // until its end, also if the run is cancelled before
                 let _slot = slot;
                 let (done, outcome) = session();
-                if let Some(outcome) = outcome {
+                if let Some(HostOutcome(outcome, silence)) = outcome {
                     admission.report(outcome);
-                }
-                let failed = done.as_ref().err();
-                if let Some(why) = failed.and_then(|failure| Silence::in_message(&failure.message)) {
-                    admission.because(why);
+                    if let Some(silence) = silence {
+                        admission.because(silence);
+                    }
                 }
                 done
             });
@@ -100,9 +104,13 @@ mod tests {
 
     #[test]
     fn silence_counts_against_a_host_and_a_tenants_time_limit_does_not() {
-        assert_eq!(outcome(None), Some(Outcome::Answered));
-        assert_eq!(outcome(Some(Kind::Unreachable)), Some(Outcome::Silent));
+        let answered = Some(HostOutcome(Outcome::Answered, None));
+        assert_eq!(outcome(None), answered);
+        let silent = |why| Some(HostOutcome(Outcome::Silent, why));
+        let refused = Silence::Refused;
+        assert_eq!(outcome(Some(Kind::Unreachable(refused))), silent(Some(refused)));
+        assert_eq!(outcome(Some(Kind::Tls)), silent(None));
         assert_eq!(outcome(Some(Kind::Timeout)), None);
-        assert_eq!(outcome(Some(Kind::Authentication)), Some(Outcome::Answered));
+        assert_eq!(outcome(Some(Kind::Authentication)), answered);
     }
 }

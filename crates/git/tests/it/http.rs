@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use equate_egress::Silence;
 use equate_git::{Credentials, Kind, Limits, Mode, Reference, Remote, Secret};
 use equate_testkit::git::{Fault, Guard, Repository};
 
@@ -426,7 +427,11 @@ fn host_failures_have_their_own_kinds() {
     );
     check(Fault::Garbage, Kind::Protocol, "its answer is not git's protocol");
     check(Fault::Page, Kind::Protocol, "its answer is not git's protocol");
-    check(Fault::Cut(10), Kind::Unreachable, "the connection broke");
+    check(
+        Fault::Cut(10),
+        Kind::Unreachable(Silence::Broken),
+        "the connection broke",
+    );
     check(
         Fault::Redirect("http://example.invalid/{path}".to_owned()),
         Kind::Protocol,
@@ -456,7 +461,7 @@ fn host_failures_have_their_own_kinds() {
     server.set(Fault::Cut(400));
     let error = fixture.mirrors.fetch(&remote(&server), &revision).unwrap_err();
     assert!(
-        matches!(error.kind(), Kind::Unreachable | Kind::Protocol),
+        matches!(error.kind(), Kind::Unreachable(_) | Kind::Protocol),
         "{}",
         chain(&error)
     );
@@ -480,12 +485,12 @@ fn unreachable_hosts_are_reported() {
     let url = "http://127.0.0.1:1/x";
     check(
         url,
-        Kind::Unreachable,
+        Kind::Unreachable(Silence::Refused),
         &format!("cannot connect to {url}: no connection: the host refuses it (check the host's name"),
     );
     check(
         "https://nowhere.invalid/x",
-        Kind::Unreachable,
+        Kind::Unreachable(Silence::Unresolved),
         "cannot connect to https://nowhere.invalid/x: no connection: its name cannot be resolved",
     );
     check(

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use equate_egress::Silence;
 use equate_git::{Credentials, Kind, Limits, Mirrors, Proxy, Reference, Remote, Secret, SshAlgorithms};
 use equate_testkit::{
     eventually::eventually,
@@ -156,7 +157,7 @@ fn proxies_resolve_the_host() {
     let closed = "http://127.0.0.1:1";
     refused(
         &through(closed, None),
-        Kind::Unreachable,
+        Kind::Unreachable(Silence::Unconnected),
         "the proxy cannot be reached",
     );
     // an ssh server is not a SOCKS proxy

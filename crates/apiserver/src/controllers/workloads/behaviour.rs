@@ -2,8 +2,9 @@
 //! `equate.dev/simulate-*`.
 //!
 //! They are set on a pod (by its template), or on a workload that owns it; the nearest object that has one
-//! of them counts. Without any, a simple command tells it. A value that has no meaning is reported in an
-//! Event and has no effect, so that a misspelt failure is not mistaken for a healthy run.
+//! of them counts, and within it the one of a container. Without any, a simple command tells it. A value that
+//! has no meaning is reported in an Event and has no effect, so that a misspelt failure is not mistaken for a
+//! healthy run.
 
 use super::context::{Context, EventSource};
 use super::{Kind, command, controller, owner_key};
@@ -83,6 +84,17 @@ impl Behaviour {
             _ => self.exit_code.map(Exit::with),
         }
     }
+
+    /// The behaviour of one container, the pod's being declared beside it.
+    pub(super) fn with(self, own: Own<'_>) -> Self {
+        // An init container with code 0 lets the others start: no failure.
+        let is_failure = |code: &i64| *code != 0 || !own.is_initial;
+        Self {
+            outcome: Some(own.outcome),
+            exit_code: self.exit_code.filter(is_failure),
+            runs_for: self.runs_for,
+        }
+    }
 }
 
 fn outcome(name: &str) -> Option<Outcome> {
@@ -116,11 +128,21 @@ fn chain<'s>(snapshot: &'s Snapshot, pod: &'s Value) -> impl Iterator<Item = &'s
     .take(OWNERS_MAX)
 }
 
+/// The nearest of the pod and its owners that declares a behaviour of the containers, or of one.
+fn declaring<'s>(snapshot: &'s Snapshot, pod: &'s Value) -> Option<&'s Value> {
+    let declares = |name: &str| match name.strip_prefix(OF_CONTAINER) {
+        Some(container) => Place::of(get(pod, "spec"), container).is_some(),
+        None => [SIMULATE, EXIT_CODE, RUNS_FOR].contains(&name),
+    };
+    chain(snapshot, pod).find(|object| {
+        let mut annotations = entries(object, "metadata.annotations");
+        annotations.any(|(name, _)| declares(name))
+    })
+}
+
 /// The behaviour of a pod's containers: declared, or else that of a command such as `sleep 30`.
 pub(super) fn of(snapshot: &Snapshot, pod: &Value) -> Behaviour {
-    let names = [SIMULATE, EXIT_CODE, RUNS_FOR];
-    let declares = |object: &&Value| names.iter().any(|name| annotation(object, name).is_some());
-    let Some(object) = chain(snapshot, pod).find(declares) else {
+    let Some(object) = declaring(snapshot, pod) else {
         return command::of(pod).unwrap_or_default();
     };
     Behaviour {
@@ -141,34 +163,55 @@ pub(super) struct Own<'s> {
 
 /// The first of a pod's containers with an outcome of its own.
 pub(super) fn own<'s>(snapshot: &'s Snapshot, pod: &'s Value) -> Option<Own<'s>> {
-    let declares = |object: &&Value| {
-        let mut annotations = entries(object, "metadata.annotations");
-        annotations.any(|(name, _)| name.starts_with(OF_CONTAINER))
-    };
-    let declaring: Vec<&Value> = chain(snapshot, pod).filter(declares).collect();
-    if declaring.is_empty() {
-        return None;
-    }
-    let initial = items(pod, "spec.initContainers").iter();
-    let initial = initial.map(|container| (container, text(container, "restartPolicy") != "Always"));
-    let others = items(pod, "spec.containers").iter();
-    initial
-        .chain(others.map(|container| (container, false)))
-        .find_map(|(container, is_initial)| {
-            let container = text(container, "name");
-            let name = format!("{OF_CONTAINER}{container}");
-            let declared = declaring.iter().find_map(|object| annotation(object, &name))?;
-            Some(Own {
-                container,
-                is_initial,
-                outcome: own_outcome(declared)?,
-            })
+    let object = declaring(snapshot, pod)?;
+    Place::list(get(pod, "spec")).find_map(|(container, place)| {
+        let declared = annotation(object, &format!("{OF_CONTAINER}{container}"))?;
+        Some(Own {
+            container,
+            is_initial: place == Place::Initial,
+            outcome: place.outcome(declared)?,
         })
+    })
 }
 
-/// Pods are scheduled as a whole.
-fn own_outcome(name: &str) -> Option<Outcome> {
-    outcome(name).filter(|outcome| *outcome != Outcome::Unschedulable)
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Ends before the others start.
+    Initial,
+    /// Runs with the others.
+    Beside,
+}
+
+impl Place {
+    /// The containers of a pod's `spec`, in the order of their start.
+    fn list(spec: &Value) -> impl Iterator<Item = (&str, Self)> {
+        let initial = items(spec, "initContainers").iter().map(|container| {
+            let place = match text(container, "restartPolicy") {
+                "Always" => Self::Beside,
+                _ => Self::Initial,
+            };
+            (container, place)
+        });
+        let others = items(spec, "containers").iter();
+        initial
+            .chain(others.map(|container| (container, Self::Beside)))
+            .map(|(container, place)| (text(container, "name"), place))
+    }
+
+    fn of(spec: &Value, name: &str) -> Option<Self> {
+        let mut list = Self::list(spec);
+        list.find_map(|(container, place)| (container == name).then_some(place))
+    }
+
+    /// The outcome of that name for one container. Pods are scheduled as a whole, and init containers have
+    /// no readiness.
+    fn outcome(self, name: &str) -> Option<Outcome> {
+        outcome(name).filter(|outcome| match outcome {
+            Outcome::Unschedulable => false,
+            Outcome::NotReady => self == Self::Beside,
+            _ => true,
+        })
+    }
 }
 
 /// The declared log of a container, `None` if none is declared.
@@ -191,19 +234,23 @@ pub(super) fn declared(object: &Value) -> Vec<(&str, &str)> {
 /// The first declaration without a meaning, and the accepted ones.
 pub(super) fn unknown(object: &Value) -> Option<String> {
     declared(object).into_iter().find_map(|(name, value)| {
-        let one_of = |accepts: fn(&str) -> Option<Outcome>| {
+        let one_of = |accepts: &dyn Fn(&str) -> Option<Outcome>| {
             let names = OUTCOMES.iter().filter(|(name, _)| accepts(name).is_some());
             let names: Vec<String> = names.map(|(name, _)| format!("{name:?}")).collect();
             format!("one of {}", names.join(", "))
         };
-        let container = name.strip_prefix(OF_CONTAINER);
-        let accepted = match name {
-            SIMULATE if outcome(value).is_none() => one_of(outcome),
-            _ if container.is_some() && own_outcome(value).is_none() => one_of(own_outcome),
-            _ if container.is_some_and(|container| has_container(object, container)) => return None,
-            _ if container.is_some() => {
+        if let Some(container) = name.strip_prefix(OF_CONTAINER) {
+            let Some(place) = place_in(object, container) else {
                 return Some(format!("{name} has no effect: the pods have no such container"));
-            }
+            };
+            let accepts = |value: &str| place.outcome(value);
+            return accepts(value).is_none().then(|| {
+                let accepted = one_of(&accepts);
+                format!("{name}: unknown value {value:?} has no effect; use {accepted}")
+            });
+        }
+        let accepted = match name {
+            SIMULATE if outcome(value).is_none() => one_of(&outcome),
             EXIT_CODE if exit_code(value).is_none() => "a number from 0 to 255".to_owned(),
             RUNS_FOR if runs_for(value).is_none() => "a duration such as \"30s\"".to_owned(),
             SIMULATE | EXIT_CODE | RUNS_FOR | LOG => return None,
@@ -218,17 +265,15 @@ pub(super) fn unknown(object: &Value) -> Option<String> {
     })
 }
 
-/// Whether a pod, or the pods of a workload, have a container of that name.
-fn has_container(object: &Value, name: &str) -> bool {
+/// The place of a container in a pod, or in the pods of a workload.
+fn place_in(object: &Value, name: &str) -> Option<Place> {
     [
         "spec",
         "spec.template.spec",
         "spec.jobTemplate.spec.template.spec",
     ]
     .into_iter()
-    .flat_map(|spec| ["initContainers", "containers"].map(|list| items(get(object, spec), list)))
-    .flatten()
-    .any(|container| text(container, "name") == name)
+    .find_map(|spec| Place::of(get(object, spec), name))
 }
 
 pub(super) fn report_unknown(cx: &mut Context<'_>, object: &Value) {

@@ -3,11 +3,11 @@
 //! A claim that no PersistentVolume suits is bound as if one had been provisioned. None is created, and
 //! `spec.volumeName` stays as declared.
 
+use super::bindings;
 use super::context::{Context, EventSource};
-use super::volume::{self, Choice};
-use super::{Kind, volume::unprotect};
+use super::volume::{self, Choice, unprotect};
 use crate::builtin::quantity;
-use crate::builtin::tree::{get, items, text};
+use crate::builtin::tree::{get, text};
 use crate::controllers::object::{deleting, has_finalizer};
 use serde_json::{Value, json};
 use std::cmp::Ordering;
@@ -15,16 +15,12 @@ use std::cmp::Ordering;
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 const COMPONENT: &str = "persistentvolume-controller";
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Settled,
-    /// Deleted while pods use it.
-    InUse,
-}
-
-pub(super) fn reconcile(cx: &mut Context<'_>, claim: &Value) -> State {
+pub(super) fn reconcile(cx: &mut Context<'_>, claim: &Value) {
     if deleting(claim) {
-        return release(cx, claim);
+        if has_finalizer(claim, PROTECTION) && !is_used(cx) {
+            unprotect(cx, claim, PROTECTION);
+        }
+        return;
     }
     let is_bound = text(claim, "status.phase") == "Bound";
     match volume::choose(cx, claim) {
@@ -47,7 +43,6 @@ pub(super) fn reconcile(cx: &mut Context<'_>, claim: &Value) -> State {
         }
         Choice::Provisioned | Choice::Refused(..) => {}
     }
-    State::Settled
 }
 
 fn has_grown(claim: &Value) -> bool {
@@ -56,25 +51,8 @@ fn has_grown(claim: &Value) -> bool {
     quantity::compare(capacity, request) == Some(Ordering::Less)
 }
 
-fn release(cx: &mut Context<'_>, claim: &Value) -> State {
-    if !has_finalizer(claim, PROTECTION) {
-        return State::Settled;
-    }
-    // Claims are deleted rarely: no index of their users is worth it.
-    let mut pods = cx
-        .seen
-        .snapshot
-        .list(&Kind::Pod.resource(), Some(&cx.key.namespace));
-    if pods.any(|(_, pod)| uses(pod.object(), &cx.key.name)) {
-        return State::InUse;
-    }
-    unprotect(cx, claim, PROTECTION);
-    State::Settled
-}
-
-fn uses(pod: &Value, claim: &str) -> bool {
-    !matches!(text(pod, "status.phase"), "Succeeded" | "Failed")
-        && items(pod, "spec.volumes")
-            .iter()
-            .any(|volume| text(volume, "persistentVolumeClaim.claimName") == claim)
+fn is_used(cx: &Context<'_>) -> bool {
+    let pods = &cx.seen.snapshot;
+    let mut users = cx.bindings.users(cx.key).filter_map(|pod| pods.get(pod));
+    users.any(|pod| bindings::claims_of(&pod.view()).any(|claim| claim == cx.key.name))
 }

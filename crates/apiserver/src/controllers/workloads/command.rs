@@ -23,22 +23,29 @@ pub(super) fn of(pod: &Value) -> Option<Behaviour> {
     match words.as_slice() {
         [] if is_pause(text(container, "image")) => Some(endless()),
         [shell, "-c" | "-ec" | "-ce", script] if is_shell(shell) => {
-            simple(&script.split_whitespace().collect::<Vec<_>>())
+            in_shell(&script.split_whitespace().collect::<Vec<_>>())
         }
-        words => simple(words),
+        words => program(words),
     }
 }
 
-fn simple(words: &[&str]) -> Option<Behaviour> {
-    let (program, arguments) = words.split_first()?;
-    match (base(program), arguments) {
-        ("exec", arguments) if !arguments.is_empty() => simple(arguments),
-        ("true", []) => Some(Behaviour::default()),
-        ("false", []) => Some(exits(1)),
-        ("exit", [code]) => match code.parse().ok().filter(|code| (0..=255).contains(code))? {
+/// A script of one command: a program, or one of the commands that only a shell has.
+fn in_shell(words: &[&str]) -> Option<Behaviour> {
+    match words {
+        ["exec", words @ ..] => program(words),
+        ["exit", code] => match code.parse().ok().filter(|code| (0..=255).contains(code))? {
             0 => Some(Behaviour::default()),
             code => Some(exits(code)),
         },
+        words => program(words),
+    }
+}
+
+fn program(words: &[&str]) -> Option<Behaviour> {
+    let (program, arguments) = words.split_first()?;
+    match (base(program), arguments) {
+        ("true", []) => Some(Behaviour::default()),
+        ("false", []) => Some(exits(1)),
         ("sleep", [time]) => sleeps(time),
         _ => None,
     }
@@ -130,11 +137,15 @@ mod tests {
             "sleep -1",
             "sleep NaN",
             "exec",
+            "exec exit 3",
+            "/bin/exit 3",
             "",
             "false x",
         ] {
             check(&["sh", "-c", other], &[], None);
         }
+        check(&["exit", "3"], &[], None);
+        check(&["exec", "sleep", "3"], &[], None);
         check(&[], &[], None);
     }
 

@@ -1,6 +1,7 @@
 //! The context of one object's reconciliation: its inputs, and the writes it requests.
 
 use super::alarm::Alarms;
+use super::bindings::Bindings;
 use super::selection::Selections;
 use super::{Children, Kind, NODE, Simulation};
 use crate::builtin::selector;
@@ -56,6 +57,7 @@ pub(super) struct Context<'a> {
     pub(super) events: &'a mut u64,
     pub(super) pod_events: &'a mut EventLimit,
     pub(super) selections: &'a mut Selections,
+    pub(super) bindings: &'a mut Bindings,
     pub(super) orphans: &'a BTreeSet<Key>,
     pub(super) steps: &'a mut Vec<Step>,
 }

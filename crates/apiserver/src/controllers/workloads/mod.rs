@@ -11,7 +11,7 @@
 //! | `pod`, `behaviour` | the scheduler and the kubelet: a pod's status, and its declared behaviour |
 //! | `budget`, `autoscaler` | disruption budgets and autoscalers |
 //! | `endpoints`, `network` | endpoints of Services, balancer addresses |
-//! | `claim`, `volume`, `node` | bound claims and volumes, the one node |
+//! | `claim`, `volume`, `bindings`, `node` | bound claims and volumes, the one node |
 //!
 //! Nothing runs; resources, selectors and affinity of pods are ignored. Owners find their pods by the controller
 //! reference. They adopt and release pods by their selector, and Deployments ReplicaSets.
@@ -22,6 +22,7 @@
 mod alarm;
 mod autoscaler;
 mod behaviour;
+mod bindings;
 mod budget;
 mod claim;
 mod command;
@@ -51,6 +52,7 @@ use crate::builtin::tree as builtin;
 use crate::status::ApiError;
 use crate::store::{Event, EventKind, Key, ResourceId, Snapshot};
 use alarm::Alarms;
+use bindings::Bindings;
 use context::{Context, EventLimit};
 use jiff::Timestamp;
 use selection::Selections;
@@ -66,6 +68,8 @@ pub(crate) const NODE: &str = "equate-0";
 
 /// The steps of one round, so that other controllers get their turn.
 const STEPS_MAX: usize = 256;
+/// The reconciles of one round: most take no step.
+const RECONCILES_MAX: usize = 1024;
 
 /// The settings of simulated workloads.
 #[derive(Debug, Clone)]
@@ -172,7 +176,6 @@ pub(super) struct Workloads {
     alarms: Alarms,
     dirty: BTreeSet<Key>,
     refusals: HashMap<Key, String>,
-    held_claims: BTreeSet<Key>,
     misdeclared: BTreeSet<Key>,
     selections: Selections,
     /// The selectors of all other owners of pods, to adopt orphans.
@@ -185,6 +188,9 @@ pub(super) struct Workloads {
     autoscalers: HashMap<Key, BTreeSet<Key>>,
     /// Pods without a node.
     unplaced: BTreeSet<Key>,
+    bindings: Bindings,
+    /// The time of the last round, if it left marked objects.
+    unfinished: Option<Instant>,
     pod_events: EventLimit,
     /// Makes names of Events unique.
     events: u64,
@@ -198,7 +204,6 @@ impl Workloads {
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
             refusals: HashMap::new(),
-            held_claims: BTreeSet::new(),
             misdeclared: BTreeSet::new(),
             selections: Selections::default(),
             adopters: Selections::default(),
@@ -206,6 +211,8 @@ impl Workloads {
             orphans: BTreeSet::new(),
             autoscalers: HashMap::new(),
             unplaced: BTreeSet::new(),
+            bindings: Bindings::default(),
+            unfinished: None,
             pod_events: EventLimit::default(),
             events: 0,
         }
@@ -254,8 +261,7 @@ impl Workloads {
     fn related(&mut self, key: &Key, kind: Kind, before: Option<&Value>, after: Option<&Value>) {
         match kind {
             Kind::Pod => {
-                let held = self.held_claims.iter().filter(|c| c.namespace == key.namespace);
-                self.dirty.extend(held.cloned());
+                self.dirty.extend(self.bindings.pod_changed(key, before, after));
                 let old = before.map(|pod| &pod["metadata"]["labels"]);
                 let new = after.map(|pod| &pod["metadata"]["labels"]);
                 self.dirty.extend(self.selections.pod_changed(key, old, new));
@@ -265,7 +271,8 @@ impl Workloads {
                 } else {
                     self.orphans.remove(key);
                 }
-                if after.is_none() && before.is_some_and(|pod| controller(pod).is_none()) {
+                // A set waits for a pod of its names, also one of another owner.
+                if after.is_none() {
                     self.dirty.extend(stateful_set::parent(key));
                 }
                 let placed = after.is_none_or(|pod| !builtin::text(pod, "spec.nodeName").is_empty());
@@ -283,7 +290,11 @@ impl Workloads {
                 let volumes = names.filter(|name| !name.is_empty());
                 self.dirty
                     .extend(volumes.map(|name| Key::new(&Kind::Volume.resource(), "", name)));
+                self.bindings.claim_changed(key, before, after);
             }
+            Kind::Volume => self
+                .dirty
+                .extend(self.bindings.volume_changed(key, before, after)),
             Kind::Job | Kind::DaemonSet => self.adopters.set(key, after.map(replica_set::selector)),
             Kind::Revision if after.is_some_and(|revision| controller(revision).is_none()) => {
                 self.orphans.insert(key.clone());
@@ -334,7 +345,6 @@ impl Workloads {
     fn gone(&mut self, key: &Key, kind: Kind, before: Option<&Value>) {
         self.alarms.forget(key);
         self.refusals.remove(key);
-        self.held_claims.remove(key);
         self.children.remove(before.map(uid).unwrap_or_default());
         // The node comes back, the endpoints of a Service go with it.
         if matches!(kind, Kind::Node | Kind::Service) {
@@ -404,9 +414,12 @@ impl Controller for Workloads {
     fn decide(&mut self, seen: &Seen<'_>) -> Vec<Step> {
         self.dirty.extend(self.alarms.take_due(seen.at));
         let mut steps = Vec::new();
+        let mut reconciles = 0;
         while steps.len() < STEPS_MAX
+            && reconciles < RECONCILES_MAX
             && let Some(key) = self.dirty.pop_first()
         {
+            reconciles += 1;
             let Some(kind) = Kind::of(&key.resource) else {
                 continue;
             };
@@ -420,6 +433,7 @@ impl Controller for Workloads {
                 events: &mut self.events,
                 pod_events: &mut self.pod_events,
                 selections: &mut self.selections,
+                bindings: &mut self.bindings,
                 orphans: &self.orphans,
                 steps: &mut steps,
             };
@@ -437,15 +451,8 @@ impl Controller for Workloads {
             }
             match kind {
                 Kind::Pod => pod::reconcile(&mut cx, object),
-                Kind::Claim => {
-                    if claim::reconcile(&mut cx, object) == claim::State::InUse {
-                        self.held_claims.insert(key.clone());
-                    }
-                }
-                Kind::Volume => {
-                    let claims = volume::reconcile(&mut cx, object);
-                    self.dirty.extend(claims);
-                }
+                Kind::Claim => claim::reconcile(&mut cx, object),
+                Kind::Volume => volume::reconcile(&mut cx, object),
                 // The garbage collector deletes their children.
                 _ if deleting(object) => {}
                 Kind::Deployment => deployment::reconcile(&mut cx, object),
@@ -468,10 +475,12 @@ impl Controller for Workloads {
                 Kind::Revision | Kind::Slice | Kind::Endpoints => {}
             }
         }
+        self.bindings.end_round();
+        self.unfinished = (!self.dirty.is_empty()).then_some(seen.at);
         steps
     }
 
     fn due(&self) -> Option<Instant> {
-        self.alarms.next()
+        self.unfinished.into_iter().chain(self.alarms.next()).min()
     }
 }

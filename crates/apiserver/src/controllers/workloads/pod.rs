@@ -51,7 +51,7 @@ impl Course<'_> {
 
     /// The stage of the container at a place of its list; `waits`: after the failing init container.
     fn of(&self, list: &str, container: &Value, waits: bool) -> Stage {
-        let is_initial = list == "initContainers" && text(container, "restartPolicy") != "Always";
+        let is_initial = list == "initContainers" && !is_sidecar(container);
         match (self.own, self.stage) {
             (Some(own), stage) if own.container == text(container, "name") => stage,
             (Some(own), _) if own.is_initial && waits => Stage::Waiting(INITIALIZING),
@@ -190,13 +190,8 @@ pub(super) fn remove(cx: &mut Context<'_>, key: &Key, pod: &Value) -> Vec<Action
 }
 
 fn stage(cx: &mut Context<'_>, pod: &Value, own: Option<Own<'_>>) -> Stage {
-    let behaviour = match own {
-        None => behaviour::of(cx.seen.snapshot, pod),
-        Some(own) => Behaviour {
-            outcome: Some(own.outcome),
-            ..Behaviour::default()
-        },
-    };
+    let behaviour = behaviour::of(cx.seen.snapshot, pod);
+    let behaviour = own.map_or(behaviour, |own| behaviour.with(own));
     match behaviour.outcome {
         Some(Outcome::ImagePullBackOff) => return Stage::Waiting(IMAGE),
         Some(Outcome::CreateContainerConfigError) => return Stage::Waiting(CONFIG),
@@ -281,9 +276,13 @@ fn container_event(
     action
 }
 
+/// Whether an init container goes on beside the others.
+fn is_sidecar(container: &Value) -> bool {
+    text(container, "restartPolicy") == "Always"
+}
+
 fn is_container_running(pod: &Value, name: &str) -> bool {
-    let mut statuses = items(pod, "status.containerStatuses").iter();
-    statuses.any(|s| text(s, "name") == name && !get(s, "state.running").is_null())
+    statuses(pod).any(|s| text(s, "name") == name && !get(s, "state.running").is_null())
 }
 
 /// The Events of a new status, in a real cluster's order.
@@ -343,7 +342,8 @@ fn started<'a>(pod: &'a Value, course: Course<'_>, is_new: bool) -> Vec<&'a Valu
         let first = if is_new { 0 } else { own };
         return initial.iter().skip(first).take(own + 1 - first).collect();
     }
-    let initial = initial.iter().filter(|_| is_new);
+    let starts = |container: &&Value| is_new || is_sidecar(container);
+    let initial = initial.iter().filter(starts);
     initial
         .chain(items(pod, "spec.containers"))
         .filter(|container| !is_container_running(pod, text(container, "name")))
@@ -545,7 +545,7 @@ fn containers(pod: &Value, list: &str, statuses: &str, course: Course<'_>, now: 
             let stage = course.of(list, container, waits);
             waits |= course.is_about(text(container, "name"));
             let mut out = container_status(pod, container, before.unwrap_or(&Value::Null), stage, now);
-            if list == "initContainers" && text(container, "restartPolicy") != "Always" {
+            if list == "initContainers" && !is_sidecar(container) {
                 out["ready"] = json!(stage == Stage::Ended(Exit::with(0)));
             }
             out

@@ -1,10 +1,13 @@
 //! The arithmetic and the small decisions. `testkit/tests/it/workloads.rs` runs whole scenarios through the
 //! API.
 
-use super::KINDS;
 use super::context::difference;
 use super::rollout::{Margin, Part, Size, new_size, old_sizes, scaled};
+use super::{KINDS, Kind, RECONCILES_MAX, Simulation, Workloads};
+use crate::controllers::{Controller, Seen};
+use crate::store::{Change, Expect, Key, Store};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 #[test]
 fn kinds_are_in_table_order() {
@@ -170,4 +173,33 @@ fn a_scale_during_a_rollout_keeps_the_shares() {
     check(5, &[(8, 13), (5, 13)], 3, &[5, 3]);
     check(0, &[(8, 13), (5, 13)], 3, &[0, 0]);
     check(10, &[(8, 13), (5, 13)], 3, &[8, 5]);
+}
+
+#[tokio::test]
+async fn reconciles_without_steps_are_bounded_too() {
+    let store = Store::in_memory();
+    let volume = |n: usize| Change::Put {
+        key: Key::new(&Kind::Volume.resource(), "", format!("v{n}")),
+        object: json!({ "metadata": { "name": format!("v{n}") }, "status": { "phase": "Available" } }),
+        expect: Expect::Absent,
+    };
+    let count = 2 * RECONCILES_MAX;
+    store.commit((0..count).map(volume).collect()).await.unwrap();
+    let snapshot = store.snapshot();
+    let (at, now) = (Instant::now(), jiff::Timestamp::UNIX_EPOCH);
+    let seen = Seen {
+        snapshot: &snapshot,
+        at,
+        now,
+        served: &|_, _| None,
+    };
+    let mut workloads = Workloads::new(Simulation::default());
+    workloads.resync(&snapshot, at, now);
+    // One more: the node.
+    for left in [RECONCILES_MAX + 1, 1, 0] {
+        workloads.decide(&seen);
+        assert_eq!(workloads.dirty.len(), left);
+        // The rest is due at once, though no step was taken.
+        assert_eq!(workloads.due(), (left > 0).then_some(at));
+    }
 }

@@ -51,28 +51,28 @@ pub(super) fn choose<'a>(cx: &Context<'a>, claim: &Value) -> Choice<'a> {
 
 fn find<'a>(cx: &Context<'a>, claim: &Value) -> Option<&'a Value> {
     let snapshot = cx.seen.snapshot;
-    let volumes = snapshot.list(&Kind::Volume.resource(), None);
-    let volumes: Vec<&'a Value> = volumes
-        .map(|(_, entry)| entry.object())
-        .filter(|volume| !deleting(volume))
-        .collect();
-    let reserved = |volume: &&&Value| is_reserved(volume, claim) && is_large(volume, claim);
-    if let Some(volume) = volumes.iter().find(reserved) {
-        return Some(volume);
+    let resource = Kind::Volume.resource();
+    let entry = |name: &String| snapshot.get(&Key::new(&resource, "", name.as_str()));
+    let is_reserved =
+        |volume: &Value| !deleting(volume) && is_reserved(volume, claim) && is_large(volume, claim);
+    let mut reserved = cx.bindings.reserved_for(cx.key).filter_map(entry);
+    if let Some(entry) = reserved.find(|entry| is_reserved(&entry.view())) {
+        return Some(entry.object());
     }
-    let is_free = |volume: &&Value| {
-        get(volume, "spec.claimRef").is_null()
+    if text(claim, "status.phase") == "Bound" {
+        return None;
+    }
+    let is_free = |volume: &Value| {
+        !deleting(volume)
+            && get(volume, "spec.claimRef").is_null()
             && mismatch(volume, claim).is_none()
             && (get(claim, "spec.selector").is_null()
                 || selector::matches(get(claim, "spec.selector"), get(volume, "metadata.labels")))
     };
-    if text(claim, "status.phase") == "Bound" {
-        return None;
-    }
-    volumes
-        .into_iter()
-        .filter(is_free)
-        .min_by_key(|volume| quantity::nano(text(volume, "spec.capacity.storage")))
+    let least = quantity::nano(text(claim, "spec.resources.requests.storage"));
+    let free = cx.bindings.free(storage_class(claim), least);
+    let found = free.filter_map(entry).find(|entry| is_free(&entry.view()));
+    found.map(|entry| entry.object())
 }
 
 fn is_reserved(volume: &Value, claim: &Value) -> bool {
@@ -118,6 +118,7 @@ fn mismatch(volume: &Value, claim: &Value) -> Option<&'static str> {
 /// Binds the two in upstream's order: the volume first, so that no second claim gets it.
 pub(super) fn bind(cx: &mut Context<'_>, claim: &Value, volume: &Value) {
     let name = meta(volume, "name");
+    cx.bindings.take(name);
     let mut actions = Vec::new();
     if text(volume, "spec.claimRef.uid") != uid(claim) {
         let mut patch = json!({
@@ -158,9 +159,7 @@ pub(super) fn bound_status(claim: &Value, spec: &Value, capacity: &Value) -> Val
     status
 }
 
-/// Returns the claims that may be bound to the volume now.
-pub(super) fn reconcile(cx: &mut Context<'_>, volume: &Value) -> Vec<Key> {
-    let claims = Kind::Claim.resource();
+pub(super) fn reconcile(cx: &mut Context<'_>, volume: &Value) {
     let reference = get(volume, "spec.claimRef");
     let (namespace, name) = (text(reference, "namespace"), text(reference, "name"));
     let phase = match text(reference, "uid") {
@@ -174,23 +173,12 @@ pub(super) fn reconcile(cx: &mut Context<'_>, volume: &Value) -> Vec<Key> {
         if has_finalizer(volume, PROTECTION) {
             unprotect(cx, volume, PROTECTION);
         }
-        return Vec::new();
+        return;
     }
     if text(volume, "status.phase") != phase {
         let patch = json!({ "phase": phase, "lastPhaseTransitionTime": cx.now() });
         let change = cx.status_patch(volume, patch);
         cx.step(vec![change]);
-    }
-    match (phase, name) {
-        ("Available", "") => {
-            let wanted = |claim: &Value| text(claim, "spec.volumeName") == cx.key.name;
-            let list = cx.seen.snapshot.list(&claims, None);
-            list.filter(|(_, claim)| wanted(claim.object()))
-                .map(|(path, _)| Key::new(&claims, path.namespace(), path.name()))
-                .collect()
-        }
-        ("Available", name) => vec![Key::new(&claims, namespace, name)],
-        _ => Vec::new(),
     }
 }
 

@@ -192,6 +192,121 @@ async fn one_container_fails() {
     check("Never", "d", "Error", &half).await;
 }
 
+fn annotate(object: &mut Value, entries: &[(&str, &str)]) {
+    for (name, value) in entries {
+        let annotation = json!({ format!("equate.dev/{name}"): value });
+        merge(object, json!({ "metadata": { "annotations": annotation } }));
+    }
+}
+
+/// The containers' last exit codes.
+fn codes(pod: &Value) -> Vec<Option<i64>> {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let statuses = lists
+        .iter()
+        .flat_map(|list| pod["status"][list].as_array().unwrap());
+    let code = |status: &Value| {
+        let ended = [&status["state"], &status["lastState"]];
+        ended
+            .iter()
+            .find_map(|state| state["terminated"]["exitCode"].as_i64())
+    };
+    statuses.map(code).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_container_ends_as_declared_beside_its_outcome() {
+    let check = async |container: &str, code: &str, expected: [Option<i64>; 4]| {
+        let world = world().await;
+        let mut pod = crowd("p", "Always", container, "Error");
+        annotate(
+            &mut pod,
+            &[("simulate-exit-code", code), ("simulate-runs-for", "5s")],
+        );
+        world.create("pods", pod).await;
+        seconds(4).await;
+        let early = parts(&world.get("pods", "p").await);
+        assert!(early.contains(&format!("{container}=running/0")), "{early}");
+        seconds(3).await;
+        let pod = world.get("pods", "p").await;
+        assert_eq!(codes(&pod), expected, "{container} {code}");
+    };
+    check("first", "3", [Some(3), None, None, None]).await;
+    check("d", "3", [Some(0), Some(0), None, Some(3)]).await;
+    check("d", "0", [Some(0), Some(0), None, Some(0)]).await;
+    // One that succeeds would not keep the others from starting.
+    check("second", "0", [Some(0), Some(1), None, None]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nearest_declaration_counts_for_one_container_too() {
+    let check = async |near: (&str, &str), far: (&str, &str), expected: &str| {
+        let world = world().await;
+        let mut web = workload("deployments", "web", json!({}));
+        annotate(&mut web["spec"]["template"], &[near]);
+        annotate(&mut web, &[far]);
+        world.create("deployments", web).await;
+        seconds(3).await;
+        assert_eq!(pods(&world).await, [expected], "{near:?} {far:?}");
+    };
+    let (all, one) = (("simulate", "Running"), ("simulate.c", "Error"));
+    check(all, one, "Running - 0").await;
+    check(one, all, "Running CrashLoopBackOff 1").await;
+    // A container that does not exist declares nothing.
+    check(("simulate.x", "Running"), one, "Running CrashLoopBackOff 1").await;
+}
+
+/// A pod with a sidecar `proxy` and a container `c`.
+fn with_sidecar(fault: &str) -> Value {
+    json!({
+        "metadata": { "name": "p", "annotations": { "equate.dev/simulate.proxy": fault } },
+        "spec": {
+            "initContainers": [{ "name": "proxy", "image": "x", "restartPolicy": "Always" }],
+            "containers": [{ "name": "c", "image": "x" }],
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_restart_of_a_sidecar_is_reported() {
+    let world = world().await;
+    world.create("pods", with_sidecar("Error")).await;
+    seconds(15).await;
+    let pod = world.get("pods", "p").await;
+    assert_eq!(parts(&pod), "Running proxy=CrashLoopBackOff/2 c=running/0");
+    let mut counts = [0, 0];
+    for event in world.list("events").await {
+        if event["reason"] == "Started" {
+            let place = event["involvedObject"]["fieldPath"].as_str().unwrap();
+            counts[usize::from(place == "spec.containers{c}")] += 1;
+        }
+    }
+    assert_eq!(counts, [2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_containers_that_go_on_can_be_unready() {
+    let world = world().await;
+    world.create("pods", with_sidecar("NotReady")).await;
+    world
+        .create("pods", crowd("q", "Always", "first", "NotReady"))
+        .await;
+    seconds(2).await;
+    let sidecar = world.get("pods", "p").await;
+    assert_eq!(condition(&sidecar, "Ready"), "False ContainersNotReady");
+    let initial = world.get("pods", "q").await;
+    assert_eq!(
+        parts(&initial),
+        "Running first=Completed/0 second=Completed/0 c=running/0 d=running/0"
+    );
+    let events = world.events().await;
+    let said = events.iter().filter(|e| e.contains("UnknownSimulation"));
+    let said: Vec<&String> = said.collect();
+    assert_eq!(said.len(), 1, "{said:#?}");
+    let prefix = "Pod Warning UnknownSimulation: equate.dev/simulate.first: unknown value \"NotReady\" has no effect; use one of ";
+    assert!(said[0].starts_with(prefix), "{said:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn pod_starts_once_its_init_container_is_repaired() {
     let world = world().await;

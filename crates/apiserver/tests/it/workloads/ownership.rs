@@ -116,6 +116,31 @@ async fn a_set_releases_a_pod_of_other_labels() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_set_takes_over_a_name_that_another_owner_leaves() {
+    let world = world().await;
+    let holder = world
+        .create("configmaps", json!({ "metadata": { "name": "holder" } }))
+        .await;
+    let owner = json!([{
+        "apiVersion": "v1", "kind": "ConfigMap", "name": "holder", "uid": holder["metadata"]["uid"],
+        "controller": true,
+    }]);
+    let pod = json!({
+        "metadata": { "name": "db-0", "ownerReferences": owner },
+        "spec": { "containers": [{ "name": "c", "image": "x" }] },
+    });
+    world.create("pods", pod).await;
+    world
+        .create("statefulsets", workload("statefulsets", "db", json!({})))
+        .await;
+    seconds(3).await;
+    assert!(pods(&world).await[0].starts_with("db-0 holder "));
+    world.delete("pods", "db-0").await;
+    seconds(3).await;
+    assert!(pods(&world).await[0].starts_with("db-0 db "));
+}
+
+#[tokio::test(start_paused = true)]
 async fn debug_containers_run_until_their_pod_ends() {
     let world = world().await;
     for (name, policy) in [("web", "Always"), ("once", "Never")] {

@@ -1,6 +1,6 @@
 //! PersistentVolumes and their claims.
 
-use super::{World, path, seconds};
+use super::{World, path, seconds, workload};
 use equate_apiserver::Simulation;
 use serde_json::{Value, json};
 
@@ -127,6 +127,36 @@ async fn a_volume_serves_one_claim() {
         "PersistentVolumeClaim Warning VolumeMismatch: Cannot bind to requested volume \"other\": storageClassName does not match",
     ];
     assert_eq!(events, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_of_one_moment_get_volumes_of_their_own() {
+    let world = world().await;
+    let class = json!({ "storageClassName": "manual" });
+    for n in 0..30 {
+        volume(&world, &format!("disk-{n:02}"), "5Gi", class.clone()).await;
+    }
+    seconds(1).await;
+    let mut template = json!({ "metadata": { "name": "data" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } },
+    } });
+    super::merge(&mut template["spec"], class);
+    let spec = json!({
+        "replicas": 30, "podManagementPolicy": "Parallel", "serviceName": "db",
+        "volumeClaimTemplates": [template],
+    });
+    world
+        .create("statefulsets", workload("statefulsets", "db", spec))
+        .await;
+    seconds(1).await;
+    let mut volumes = Vec::new();
+    for claim in world.list("persistentvolumeclaims").await {
+        let name = claim["metadata"]["name"].as_str().unwrap();
+        volumes.push(claimed(&world, name).await);
+    }
+    volumes.sort();
+    let expected: Vec<String> = (0..30).map(|n| format!("Bound disk-{n:02} 5Gi")).collect();
+    assert_eq!(volumes, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,7 +128,11 @@ fn digest(message: &str) -> String {
 
 /// The number in the last line of a shortened list.
 fn number_left_out(line: &str) -> Option<usize> {
-    line.strip_prefix("and ")?.strip_suffix(" more")?.parse().ok()
+    let number = line.strip_prefix("and ")?;
+    let number = number
+        .strip_suffix(" more lines")
+        .or_else(|| number.strip_suffix(" more line"));
+    number?.parse().ok()
 }
 
 #[cfg(test)]
@@ -152,10 +156,11 @@ mod tests {
             "created A/a, A/b, A/c and 2 more",
         );
         check(
-            "A/a created\nA/b created\nA/c created\nA/d created\nand 396 more",
+            "A/a created\nA/b created\nA/c created\nA/d created\nand 396 more lines",
             "created A/a, A/b, A/c and 397 more",
         );
-        check("and 3 more", "and 3 more");
+        check("A/a created\nand 1 more line", "created A/a and 1 more");
+        check("and 3 more lines", "and 3 more lines");
         check(
             "Deployment/web/web corrected .spec.replicas 7 -> 2, written by kubectl",
             "Deployment/web/web corrected .spec.replicas 7 -> 2, written by kubectl",

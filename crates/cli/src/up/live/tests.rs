@@ -372,28 +372,26 @@ fn no_line_is_longer_than_the_screen() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn inputs_do_not_put_off_the_ages() {
     use std::time::Duration;
     let (sender, mut inputs) = tokio::sync::mpsc::unbounded_channel();
     let (_changed, mut changes) = tokio::sync::watch::channel(0);
     let steady = tokio::spawn(async move {
         while sender.send(Input::Uncommitted(false)).is_ok() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(Duration::from_secs(2)).await;
         }
     });
-    let pace = Pace {
-        tick: Duration::from_millis(20),
-        calm: Duration::from_millis(20),
-    };
+    // a view that takes long to draw
+    let pace = Pace::of(Duration::from_millis(15));
     let mut turns = Turns::new();
     let mut refreshed = 0;
-    for _ in 0..200 {
+    for _ in 0..50 {
         match turns.next(&pace, &mut inputs, &mut changes).await {
             Next::Refresh => refreshed += 1,
             Next::Input(_) | Next::Later => {}
         }
     }
-    assert_ne!(refreshed, 0);
+    assert!(refreshed >= 15, "{refreshed} of 50");
     steady.abort();
 }

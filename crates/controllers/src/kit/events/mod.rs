@@ -455,18 +455,22 @@ fn annotations(event: &Event) -> Option<BTreeMap<String, String>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Whole lines of a long list, with the number of the others; a long text is cut off.
+/// The whole lines of a long message that fit, and the number of the others. A long last line is cut off.
 fn shortened(mut message: String) -> String {
     if message.len() > MESSAGE_BYTES_MAX {
         let room = cut(&message, MESSAGE_BYTES_MAX - MORE_BYTES);
-        if let Some(end) = room.rfind('\n') {
-            let more = message[end..].lines().filter(|line| !line.is_empty()).count();
-            message.truncate(end);
-            message.push_str(&format!("\nand {more} more"));
-        } else {
-            let kept = cut(&message, MESSAGE_BYTES_MAX).len();
-            message.truncate(kept);
-        }
+        let end = room.rfind('\n').filter(|end| *end >= room.len() / 4 * 3);
+        let room = end.unwrap_or(room.len());
+        let left_out = message[room..].lines().skip(usize::from(end.is_none()));
+        let more = match left_out.filter(|line| !line.is_empty()).count() {
+            0 => String::new(),
+            1 => "\nand 1 more line".to_owned(),
+            more => format!("\nand {more} more lines"),
+        };
+        let room = if more.is_empty() { MESSAGE_BYTES_MAX } else { room };
+        let kept = cut(&message, room).len();
+        message.truncate(kept);
+        message.push_str(&more);
     }
     message.shrink_to_fit();
     message

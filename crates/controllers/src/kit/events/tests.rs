@@ -137,9 +137,23 @@ fn long_lists_keep_whole_lines_and_a_number() {
     assert!(short.len() <= MESSAGE_BYTES_MAX);
     let (kept, more) = short.rsplit_once('\n').unwrap();
     assert!(list.starts_with(kept) && kept.ends_with(" created"));
-    assert_eq!(more, format!("and {} more", 400 - kept.lines().count()));
+    assert_eq!(more, format!("and {} more lines", 400 - kept.lines().count()));
     assert_eq!(shortened("a\nb".to_owned()), "a\nb");
-    assert_eq!(shortened("x".repeat(5000)).len(), MESSAGE_BYTES_MAX);
+}
+
+#[test]
+fn a_long_line_is_cut_off() {
+    let long = "x".repeat(5000);
+    assert_eq!(shortened(long.clone()), long[..MESSAGE_BYTES_MAX]);
+    let error = format!("Helm upgrade failed:\n{long}");
+    assert_eq!(shortened(error.clone()), error[..MESSAGE_BYTES_MAX]);
+    let short = shortened(format!("{error}\n\nlast"));
+    let (kept, more) = short.rsplit_once('\n').unwrap();
+    assert_eq!(kept, &error[..MESSAGE_BYTES_MAX - MORE_BYTES]);
+    assert_eq!(more, "and 1 more line");
+    // only an empty line is left out
+    let line = "x".repeat(MESSAGE_BYTES_MAX - 1);
+    assert_eq!(shortened(format!("{line}\n\n")), format!("{line}\n"));
 }
 
 #[test]

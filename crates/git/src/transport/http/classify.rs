@@ -32,14 +32,11 @@ pub(super) fn status(status: StatusCode, credentials: bool) -> Failure {
 pub(super) fn transfer(error: reqwest::Error) -> Failure {
     // Our own text already has the URL.
     let error = error.without_url();
-    let kind = if find_cause(&error, <dyn Error>::is::<rustls::Error>) {
-        Kind::Tls
+    let (kind, problem) = if find_cause(&error, <dyn Error>::is::<rustls::Error>) {
+        (Kind::Tls, "the connection is not trusted")
     } else {
-        Kind::Unreachable
-    };
-    let problem = match kind {
-        Kind::Tls => "the connection is not trusted",
-        _ => Silence::of_request(&error).words(),
+        let silence = Silence::of_request(&error);
+        (Kind::Unreachable(silence), silence.words())
     };
     Failure::new(kind, problem).because(error)
 }

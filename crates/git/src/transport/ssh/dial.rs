@@ -47,7 +47,8 @@ pub(super) async fn dial(
         }
         let (at, its_port) = proxy.place();
         let no_proxy = |error: ConnectError| {
-            Failure::new(Kind::Unreachable, "the proxy cannot be reached").because(error)
+            let kind = Kind::Unreachable(Silence::Unconnected);
+            Failure::new(kind, "the proxy cannot be reached").because(error)
         };
         let mut stream = egress.connect(at, its_port).await.map_err(no_proxy)?;
         match proxy.protocol() {
@@ -58,8 +59,11 @@ pub(super) async fn dial(
         }
         Ok(stream)
     });
-    let late = |_| Failure::new(Kind::Unreachable, Silence::Late.words());
-    dialled.await.map_err(late)?
+    dialled.await.map_err(|_| no_answer(Silence::Late))?
+}
+
+fn no_answer(silence: Silence) -> Failure {
+    Failure::new(Kind::Unreachable(silence), silence.words())
 }
 
 fn not_connected(error: ConnectError) -> Failure {
@@ -68,7 +72,7 @@ fn not_connected(error: ConnectError) -> Failure {
         ConnectError::Late(_)
         | ConnectError::Unresolved(..)
         | ConnectError::Unreachable(..)
-        | ConnectError::NoHost => Failure::new(Kind::Unreachable, Silence::of_connection(&error).words()),
+        | ConnectError::NoHost => no_answer(Silence::of_connection(&error)),
     }
     .because(error)
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use equate_egress::Egress;
+use equate_egress::{Egress, Silence};
 use russh::{
     AlgorithmKind, Channel, Names, SshId,
     client::{
@@ -227,7 +227,8 @@ pub(super) async fn open(
     identity: Identity,
 ) -> Result<Open, Failure> {
     let stream = dial(egress, endpoint, proxy).await?;
-    let unusable = |error| Failure::new(Kind::Unreachable, "no connection").because(error);
+    let silence = Silence::Unconnected;
+    let unusable = |error| Failure::new(Kind::Unreachable(silence), silence.words()).because(error);
     let stream = stream.into_std().map_err(unusable)?;
     let line = Arc::new(Line(stream.try_clone().map_err(unusable)?));
     let stream = TcpStream::from_std(stream).map_err(unusable)?;
