@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Time without changes after which a failure is final.
 pub(crate) const FINAL_AFTER: Duration = Duration::from_secs(3);
 
+/// Columns of a line about an object that waits for a failed one, whose line is whole.
+const DEPENDENT_COLUMNS: usize = 120;
+
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Readiness {
     Ready,
@@ -55,7 +58,10 @@ pub(crate) fn reasons(dashboard: &Dashboard, causes: &BTreeMap<ObjectId, String>
     let others = told(dashboard).filter(|row| !has_failed(row));
     for (group, row) in others.filter(|(_, row)| !fails || !is_explained(row)) {
         let message = with_cause(row, causes);
-        let line = reason(group, row, &message);
+        let mut line = reason(group, row, &message);
+        if fails && dashboard.dependents.contains(&group.full_name(row)) {
+            line = console::truncate_str(&line, DEPENDENT_COLUMNS, "…").into_owned();
+        }
         // a failure names it, or something is wrong with it
         let is_culprit = message != row.message || messages.contains(&group.full_name(row));
         match fails && !is_culprit {
@@ -207,6 +213,35 @@ mod tests {
             judged(vec![failed, waiting()]),
             Readiness::Failed(reasons.to_vec())
         );
+    }
+
+    #[test]
+    fn dependents_of_a_failure_have_a_short_line() {
+        let row = |name: &str, state: State, message: String| Row {
+            id: None,
+            state,
+            name: name.into(),
+            detail: String::new(),
+            age: String::new(),
+            message,
+        };
+        let dashboard = Dashboard {
+            groups: vec![Group {
+                has_own_object: true,
+                rows: vec![
+                    row("a", State::Failed, "x".repeat(200)),
+                    row("b", State::Waiting, "x".repeat(200)),
+                ],
+                ..Group::default()
+            }],
+            dependents: ["b".to_owned()].into(),
+            ..Dashboard::default()
+        };
+        let lengths: Vec<usize> = reasons(&dashboard, &BTreeMap::new())
+            .iter()
+            .map(|line| line.chars().count())
+            .collect();
+        assert_eq!(lengths, [203, "still waiting: ".len() + DEPENDENT_COLUMNS]);
     }
 
     #[test]

@@ -548,7 +548,10 @@ impl Session {
 
     /// The causes of the first rows that are not ready: a container's last line, a missing node.
     async fn causes(&self, dashboard: &Dashboard) -> BTreeMap<ObjectId, String> {
-        let unwell = told(dashboard).filter(|(_, row)| !is_explained(row));
+        // others have the causes of dependents
+        let unwell = told(dashboard).filter(|(group, row)| {
+            !is_explained(row) && !dashboard.dependents.contains(&group.full_name(row))
+        });
         let ids = unwell.filter_map(|(_, row)| row.id.clone()).take(DIAGNOSED);
         let looks = futures::stream::iter(ids).map(|id| async move {
             let cause = crate::explain::cause(&self.client, &self.kinds, &id).await;
