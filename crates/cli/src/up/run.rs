@@ -526,7 +526,9 @@ impl Session {
                         }
                         causes = self.causes(&dashboard) => causes,
                     };
-                    let reasons = once::reasons(&dashboard, &causes);
+                    let told = once::reasons(&dashboard, &causes);
+                    // all is ready, at an older revision
+                    let reasons = if told.is_empty() { reasons } else { told };
                     screen.note_all(&dashboard.notes).map_err(UpError::Output)?;
                     let waited = format!("{:.0?}", begun.elapsed());
                     let early = deadline < begun + timeout;
