@@ -15,22 +15,19 @@ mod tests;
 mod text;
 
 pub(crate) use applied::labelled_owner;
-pub(crate) use explanation::Explanation;
+pub(crate) use explanation::{Explanation, cause, explain};
 pub(crate) use text::TerminalSize;
 
 use crate::connection::{self, ConnectError};
-use crate::diagnosis::Node;
 use crate::document::{Form, document};
 use crate::failure::{Failure, is_broken_pipe};
 use crate::kinds::{KindError, Kinds, split_name};
 use crate::objects::RequestError;
 use crate::served::{self, Served, ServedError};
-use crate::status::UNSUPPORTED;
 use crate::table;
 use equate_api::meta::DEFAULT_NAMESPACE;
 use equate_apply::cluster::ApplyError;
 use equate_apply::id::ObjectId;
-use explanation::Body;
 use jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -223,28 +220,6 @@ async fn explain_named(
     match explain(client, kinds, &id, directory).await {
         Err(ExplainError::NotFound { id }) => Err(elsewhere(client, &resource, id).await),
         explained => explained,
-    }
-}
-
-/// Explains an object in any served version; looks for its file from `directory`.
-pub(crate) async fn explain(
-    client: &Client,
-    kinds: &Kinds,
-    id: &ObjectId,
-    directory: &Path,
-) -> Result<Explanation, ExplainError> {
-    let mut explanation = explanation::explain(client, kinds, id, directory).await?;
-    if kinds.is_unreconciled(&id.group, &id.kind) {
-        explanation.body = Body::Object(Node::unsupported(id.to_string()));
-    }
-    Ok(explanation)
-}
-
-/// The cause of an object's state in one line, if it is not healthy and tells one.
-pub(crate) async fn cause(client: &Client, kinds: &Kinds, id: &ObjectId) -> Option<String> {
-    match kinds.is_unreconciled(&id.group, &id.kind) {
-        true => Some(UNSUPPORTED.to_owned()),
-        false => explanation::cause(client, kinds, id).await,
     }
 }
 

@@ -8,6 +8,7 @@ use super::text::{self, TerminalSize};
 use crate::diagnosis::{EventLine, Node, Reader};
 use crate::kinds::Kinds;
 use crate::objects::RequestError;
+use crate::status::UNSUPPORTED;
 use equate_api::helm::HelmRelease;
 use equate_api::kustomize::Kustomization;
 use equate_apply::id::ObjectId;
@@ -79,11 +80,18 @@ pub(crate) async fn explain(
         source: Box::new(source),
     })?;
     let object = found.ok_or_else(|| ExplainError::NotFound { id: id.clone() })?;
-    explain_object(&reader, kinds, id, object, directory).await
+    let mut explanation = explain_object(&reader, kinds, id, object, directory).await?;
+    if kinds.is_unreconciled(&id.group, &id.kind) {
+        explanation.body = Body::Object(Node::unsupported(id.to_string()));
+    }
+    Ok(explanation)
 }
 
 /// The cause of an object's state in one line, if it is not healthy and tells one.
 pub(crate) async fn cause(client: &Client, kinds: &Kinds, id: &ObjectId) -> Option<String> {
+    if kinds.is_unreconciled(&id.group, &id.kind) {
+        return Some(UNSUPPORTED.to_owned());
+    }
     let reader = Reader::new(client.clone());
     let object = reader.object(id, "").await.ok()??;
     if !is_kustomization(kinds, id) {
